@@ -1,0 +1,1 @@
+"""truedraft: run a speculative-decoding pair the way its drafter was trained."""

@@ -1,0 +1,55 @@
+"""Contracts, their axes and sources, and acceptance records. Needs no torch and reads no files."""
+
+from truedraft.contract._axes import AXES, BLOCK_FAMILIES, ROPE_SCALINGS
+from truedraft.contract._axis import Axis
+from truedraft.contract._contract import SCHEMA, Conflict, Contract, Difference, diff
+from truedraft.contract._deployment import Deployment
+from truedraft.contract._errors import InputError, TruedraftError, UndecidedError
+from truedraft.contract._record import DEFINITION, Acceptance, AcceptanceRecord, acceptance
+from truedraft.contract._source import (
+    Source,
+    Sourced,
+    family,
+    inferred,
+    not_applicable,
+    override,
+    shape,
+    stated,
+    unknown,
+)
+from truedraft.contract._target import TargetSpec
+from truedraft.contract._values import Record, Value, format_value, to_json
+
+__all__ = [
+    "AXES",
+    "BLOCK_FAMILIES",
+    "DEFINITION",
+    "ROPE_SCALINGS",
+    "SCHEMA",
+    "Acceptance",
+    "AcceptanceRecord",
+    "Axis",
+    "Conflict",
+    "Contract",
+    "Deployment",
+    "Difference",
+    "InputError",
+    "Record",
+    "Source",
+    "Sourced",
+    "TargetSpec",
+    "TruedraftError",
+    "UndecidedError",
+    "Value",
+    "acceptance",
+    "diff",
+    "family",
+    "format_value",
+    "inferred",
+    "not_applicable",
+    "override",
+    "shape",
+    "stated",
+    "to_json",
+    "unknown",
+]

@@ -1,0 +1,268 @@
+"""The table of all axes. Adding a convention to truedraft starts with one entry here.
+
+Meanings are normalised: readers convert each producer's keys to them. References to the conventions
+are in `docs/contract.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from truedraft.contract import _values as t
+from truedraft.contract._axis import Alternatives, Axis, Extent, no_alternatives
+from truedraft.contract._values import Record, Value, ValueType
+
+if TYPE_CHECKING:
+    from truedraft.contract._contract import Contract
+
+BLOCK_FAMILIES = frozenset({"dflash", "dspark"})
+
+ROPE_SCALINGS = {
+    "linear": frozenset({"factor"}),
+    "yarn": frozenset({"factor", "original_max_position_embeddings"}),
+    "llama3": frozenset(
+        {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}
+    ),
+}
+"""Rope scalings that drafters can run, with the numbers that each needs (formulas: `models/rope.py`)."""
+
+
+def _others(*options: Value) -> Alternatives:
+    return lambda contract: options
+
+
+def _flips(name: str) -> Alternatives:
+    """All entries true, all false, and each single entry flipped."""
+
+    def alternatives(contract: Contract) -> tuple[Value, ...]:
+        now = contract.tuple_of(name)
+        singles = [(*now[:i], not now[i], *now[i + 1 :]) for i in range(len(now))]
+        return (tuple(True for _ in now), tuple(False for _ in now), *singles)
+
+    return alternatives
+
+
+def _each(name: str, change: Callable[[Value], tuple[Value, ...]]) -> Alternatives:
+    """The changed entries put in place of all entries that have the old value."""
+
+    def alternatives(contract: Contract) -> tuple[Value, ...]:
+        now = contract.tuple_of(name)
+        out: list[Value] = []
+        for old in dict.fromkeys(now):
+            for new in change(old):
+                out.append(tuple(new if entry == old else entry for entry in now))
+        return tuple(out)
+
+    return alternatives
+
+
+def _tap_alternatives(contract: Contract) -> tuple[Value, ...]:
+    taps = [int(str(k)) for k in contract.tuple_of("taps.layers")]
+    last = contract.target.layers - 1
+    shifted = [tuple(k + step for k in taps) for step in (-2, -1, 1, 2)]
+    inside = [ids for ids in shifted if min(ids) >= -1 and max(ids) <= last]
+    return (*inside, tuple(reversed(taps)))
+
+
+def _window_change(window: Value) -> tuple[Value, ...]:
+    if not isinstance(window, int):
+        return ()
+    return (None, window - 1, window + 1, window * 2) if window > 1 else (None, window + 1)
+
+
+def _theta_change(theta: Value) -> tuple[Value, ...]:
+    return tuple(float(other) for other in (1e4, 5e5, 1e6, 1e7) if other != theta)
+
+
+def _axis(
+    name: str,
+    type_: ValueType,
+    meaning: str,
+    alternatives: Alternatives = no_alternatives,
+    *,
+    per: Extent = "scalar",
+    open_length: bool = False,
+    required: frozenset[str] = BLOCK_FAMILIES,
+) -> Axis:
+    return Axis(name, type_, meaning, per, open_length, required, alternatives)
+
+
+_DSPARK = frozenset({"dspark"})
+_NOBODY: frozenset[str] = frozenset()
+
+_TABLE = (
+    # taps
+    _axis(
+        "taps.layers",
+        t.integer(-1),
+        "k = output of 0-based decoder layer k after both residual adds; "
+        "-1 = embedding output; in concatenation order",
+        _tap_alternatives,
+        per="tap",
+        open_length=True,
+    ),
+    _axis(
+        "taps.state",
+        t.choice("residual", "post_norm", "stream_mean", "layer_input"),
+        "which state of the tapped layer",
+        per="tap",
+    ),
+    _axis("taps.basis", t.choice("plain", "rotated"), "basis of the residual stream behind the features"),
+    # fusion
+    _axis("fusion.tap_norm", t.boolean(), "a norm per tap before concatenation"),
+    _axis("fusion.fc", t.boolean(), "a linear map from the concatenated taps to the drafter's hidden size"),
+    _axis("fusion.output_norm", t.boolean(), "a norm after fc", _others(True, False)),
+    _axis(
+        "fusion.input_norm_on_context",
+        t.boolean(),
+        "context rows also pass each draft layer's input norm",
+        _others(True, False),
+    ),
+    # block
+    _axis("block.width", t.integer(1), "query rows per block, as trained"),
+    _axis("block.proposals", t.integer(1), "tokens that one block yields, as trained"),
+    _axis(
+        "block.first_slot",
+        t.choice("predicts_next", "unused"),
+        "predicts_next: slot j predicts anchor+j+1; unused: slot j predicts anchor+j, slot 0 is dropped",
+        _others("predicts_next", "unused"),
+    ),
+    _axis("block.anchor_fill", t.choice("token", "mask"), "what slot 0 embeds", _others("token", "mask")),
+    _axis("block.mask_token_id", t.integer(0), "id whose embedding fills the other slots"),
+    _axis(
+        "block.position_offset",
+        t.integer(),
+        "position of slot 0 minus position of the anchor",
+        _others(-1, 0, 1),
+    ),
+    # context
+    _axis(
+        "context.end",
+        t.choice("before_anchor", "through_anchor"),
+        "last context row a block sees: the one before the anchor, or the anchor's own",
+        _others("before_anchor", "through_anchor"),
+    ),
+    # attention
+    _axis(
+        "attention.window",
+        t.optional_integer(1),
+        "sliding window W, or none",
+        _each("attention.window", _window_change),
+        per="layer",
+    ),
+    _axis(
+        "attention.window_rule",
+        t.choice("query", "anchor"),
+        "query: a key is visible iff q-k < W; anchor: iff k >= anchor-W, for every slot",
+        _each("attention.window_rule", lambda rule: ("anchor" if rule == "query" else "query",)),
+        per="layer",
+    ),
+    _axis(
+        "attention.causal",
+        t.boolean(),
+        "a slot sees only itself and earlier slots of its block",
+        _flips("attention.causal"),
+        per="layer",
+    ),
+    _axis("attention.scale", t.number(), "factor on the attention scores", per="layer"),
+    _axis("attention.sinks", t.boolean(), "a learned extra column in the softmax", per="layer"),
+    _axis("attention.gate", t.choice("none", "softplus"), "gate on the attention output", per="layer"),
+    _axis("attention.value_norm", t.boolean(), "a norm on values", per="layer"),
+    _axis("attention.kv_shared", t.boolean(), "keys and values are one projection", per="layer"),
+    # rope
+    _axis(
+        "rope.theta",
+        t.number(),
+        "base of the rotary frequencies",
+        _each("rope.theta", _theta_change),
+        per="layer",
+    ),
+    _axis("rope.rotary_dims", t.integer(2), "rotated dimensions of each head", per="layer"),
+    _axis(
+        "rope.placement", t.choice("first", "last"), "which dimensions of the head are rotated", per="layer"
+    ),
+    _axis(
+        "rope.layout",
+        t.choice("half", "interleaved"),
+        "pairing of the rotated dimensions",
+        _each("rope.layout", lambda kind: ("interleaved" if kind == "half" else "half",)),
+        per="layer",
+    ),
+    _axis(
+        "rope.scaling",
+        t.scaling_record(ROPE_SCALINGS),
+        "scaling of the frequencies, or none",
+        _each("rope.scaling", lambda scaling: () if scaling is None else (None,)),
+        per="layer",
+    ),
+    _axis("rope.attention_factor", t.number(), "factor on cosine and sine (YaRN's mscale)", per="layer"),
+    _axis("rope.positions", t.choice("plain", "mrope"), "plain positions, or multimodal ones", per="layer"),
+    # embedding and head
+    _axis("embedding.source", t.choice("target", "own"), "whose embedding table feeds the block"),
+    _axis("embedding.scale", t.number(), "factor on raw embedding rows"),
+    _axis("head.source", t.choice("target", "own"), "whose output head reads the block"),
+    _axis(
+        "head.vocabulary_map",
+        t.choice("none", "offset", "absolute"),
+        "from draft ids to target ids: none; offset: target = i + d2t[i]; absolute: target = d2t[i]",
+    ),
+    _axis("head.softcap", t.optional_number(), "c: logits become c*tanh(logits/c), or none"),
+    _axis(
+        "head.softcap_order",
+        t.choice("before_sequence_head", "after_sequence_head"),
+        "whether the softcap precedes the sequence head's bias",
+        required=_DSPARK,
+    ),
+    _axis("head.multiplier", t.number(), "factor on the logits, before any softcap"),
+    # sequence head and confidence
+    _axis(
+        "markov.kind",
+        t.choice("none", "vanilla", "gated", "rnn"),
+        "sequence head on the block's logits",
+        required=_DSPARK,
+    ),
+    _axis("markov.rank", t.integer(1), "width of the sequence head's embedding", required=_DSPARK),
+    _axis(
+        "markov.previous",
+        t.choice("previous_token", "anchor"),
+        "token whose embedding biases a slot: the one before the predicted token (drafted, or the "
+        "anchor), or always the anchor",
+        _others("previous_token", "anchor"),
+        required=_DSPARK,
+    ),
+    _axis(
+        "confidence.input",
+        t.choice("none", "post_norm", "pre_norm"),
+        "hidden state that the confidence head reads; none: no such head",
+        required=_DSPARK,
+    ),
+    _axis("confidence.bias", t.boolean(), "the confidence head has a bias", required=_DSPARK),
+    _axis(
+        "confidence.with_markov",
+        t.boolean(),
+        "the confidence head also reads the previous token's Markov embedding",
+        required=_DSPARK,
+    ),
+    # backbone: not conventions but sizes, checked against the tensors
+    _axis("backbone.layers", t.integer(1), "draft layers"),
+    _axis("backbone.hidden_size", t.integer(1), "width of the drafter's residual stream"),
+    _axis("backbone.intermediate_size", t.integer(1), "width of the MLP"),
+    _axis("backbone.heads", t.integer(1), "query heads"),
+    _axis("backbone.kv_heads", t.integer(1), "key/value heads"),
+    _axis("backbone.head_dim", t.integer(2), "dimensions of one head"),
+    _axis("backbone.norm_eps", t.number(), "epsilon of the RMS norms"),
+    _axis("backbone.activation", t.choice("silu", "gelu", "gelu_tanh"), "activation of the gated MLP"),
+    _axis("backbone.attention_bias", t.boolean(), "biases on the attention projections"),
+    _axis("backbone.qk_norm", t.boolean(), "a norm per head on queries and keys"),
+    # regime: how the features were made when the drafter was trained
+    _axis("regime.context_length", t.integer(1), "longest context in training", required=_NOBODY),
+    _axis("regime.chat_template", t.text(), "chat template of the training prompts", required=_NOBODY),
+    _axis("regime.thinking", t.boolean(), "thinking mode of the training responses", required=_NOBODY),
+    _axis("regime.target_dtype", t.text(), "dtype or quantisation behind the features", required=_NOBODY),
+)
+
+AXES: dict[str, Axis] = {axis.name: axis for axis in _TABLE}
+"""All axes by dotted name, in the order in which they are printed."""
+
+__all__ = ["AXES", "BLOCK_FAMILIES", "ROPE_SCALINGS", "Record"]

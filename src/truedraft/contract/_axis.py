@@ -1,0 +1,94 @@
+"""The axis: one convention that target and drafter must share, as an object.
+
+An axis knows its name, its type, how to parse and check a value, which families require it, and the
+other values that are worth trying. The table of all axes is `AXES` in `_axes.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from truedraft.contract._errors import InputError
+from truedraft.contract._values import Value, ValueType
+
+if TYPE_CHECKING:
+    from truedraft.contract._contract import Contract
+
+Extent: TypeAlias = Literal["scalar", "layer", "tap"]
+Alternatives: TypeAlias = "Callable[[Contract], tuple[Value, ...]]"
+
+
+def no_alternatives(_contract: Contract) -> tuple[Value, ...]:
+    """For axes whose other values are not hypotheses (sizes, sources)."""
+    return ()
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One convention.
+
+    `extent`: `scalar`, or a tuple over draft layers or over taps. `open_length`: the tuple's length is
+    the value's own (the list of taps), not fixed by another axis. `required_by`: families whose
+    drafters cannot run while the axis is unknown.
+    """
+
+    name: str
+    type: ValueType
+    meaning: str
+    extent: Extent = "scalar"
+    open_length: bool = False
+    required_by: frozenset[str] = frozenset()
+    alternatives: Alternatives = no_alternatives
+
+    @property
+    def group(self) -> str:
+        """The part of the name before the dot."""
+        return self.name.partition(".")[0]
+
+    def parse(self, text: str, count: int | None) -> Value:
+        """The value that `text` stands for.
+
+        `count`: number of draft layers or taps, for a tuple axis; one entry given is repeated for all.
+        Raises `InputError` that names the axis, what was found and what is expected.
+        """
+        if self.extent == "scalar":
+            return self._parse_scalar(text)
+        entries: list[Value] = []
+        for item in text.split(","):
+            repeated = re.fullmatch(r"(\d{1,4})[x×](.+)", item.strip())
+            times, word = (int(repeated[1]), repeated[2]) if repeated else (1, item)
+            entries += [self._parse_scalar(word)] * times
+        if not self.open_length and count is not None:
+            if len(entries) == 1:
+                entries *= count
+            if len(entries) != count:
+                raise InputError(
+                    f"--set {self.name}={text}: found {len(entries)} entries, "
+                    f"expected 1 or {count} (one per {self.extent})"
+                )
+        return tuple(entries)
+
+    def _parse_scalar(self, text: str) -> Value:
+        word = text.strip()
+        try:
+            value = self.type.parse(word)
+        except (ValueError, OverflowError):
+            value = None
+            valid = False
+        else:
+            valid = self.type.accepts(value)
+        if not valid:
+            raise InputError(f"--set {self.name}: found {word!r}, expected {self.type.expects}")
+        return value
+
+    def check(self, value: Value, where: str) -> None:
+        """Raise `InputError` naming `where` unless `value` is of this axis's type."""
+        entries = value if isinstance(value, tuple) and self.extent != "scalar" else (value,)
+        if self.extent != "scalar" and not isinstance(value, tuple):
+            raise InputError(f"{where}: found {value!r}, expected a list ({self.type.expects} each)")
+        for entry in entries:
+            if not self.type.accepts(entry):
+                raise InputError(f"{where}: found {entry!r}, expected {self.type.expects}")

@@ -1,0 +1,107 @@
+"""`Record` of acceptance: one per request, from which every figure is derived.
+
+Definitions (J. of the field differ; see `docs/acceptance.md`):
+τ counts the bonus token and is pooled: τ = 1 + Σ accepted / rounds. Positions count from 0 as vLLM prints
+them: `survival[i]` = share of rounds that accepted at least i+1 drafts; `conditional[i]` = share of the
+rounds that proposed i+1 drafts and accepted the first i, which also accepted the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+DEFINITION = (
+    "tau = 1 + accepted drafts / verification rounds, bonus token included, pooled over rounds; "
+    "the round that a stop token or the length limit cut short counts the drafts that were kept"
+)
+
+
+@dataclass(frozen=True)
+class AcceptanceRecord:
+    """What one request proposed and what the target accepted, round by round.
+
+    `proposed[r]`, `accepted[r]`: drafts of round r. `truncated`: how the last round was counted when a stop
+    token or the length limit ended it: `kept` (only drafts that reached the output count).
+    """
+
+    request_id: str
+    prompt_id: str
+    arm: str
+    proposed: tuple[int, ...]
+    accepted: tuple[int, ...]
+    prompt_tokens: int
+    output_tokens: int
+    output_hash: str
+    K: int
+    contract_hash: str
+    batch_size: int
+    started: float
+    boot: str = ""
+    engine: str = "truedraft"
+    version: str = ""
+    runner: str = "truedraft"
+    truncated: str = "kept"
+    cached_tokens: int = 0
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    seed: int | None = None
+    schema: int = 1
+
+    def __post_init__(self) -> None:
+        if len(self.proposed) != len(self.accepted):
+            raise ValueError("proposed and accepted need one entry per round")
+        if any(not 0 <= a <= p for a, p in zip(self.accepted, self.proposed, strict=True)):
+            raise ValueError("accepted must lie between 0 and proposed in every round")
+
+    def to_json(self) -> dict[str, Any]:
+        """One JSONL line's object."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """Acceptance over one or more requests. `tau` is `None` when there was no round."""
+
+    tau: float | None
+    rounds: int
+    proposed: int
+    accepted: int
+    survival: tuple[float, ...]
+    conditional: tuple[float | None, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The `acceptance` object of `truedraft run --json`."""
+        return {
+            "tau": self.tau,
+            "definition": DEFINITION,
+            "rounds": self.rounds,
+            "proposed": self.proposed,
+            "accepted": self.accepted,
+            "survival": list(self.survival),
+            "conditional": list(self.conditional),
+        }
+
+
+def acceptance(records: Iterable[AcceptanceRecord]) -> Acceptance:
+    """Pooled acceptance of the given records."""
+    pairs = [pair for record in records for pair in zip(record.proposed, record.accepted, strict=True)]
+    return _pooled(pairs)
+
+
+def _pooled(pairs: Sequence[tuple[int, int]]) -> Acceptance:
+    rounds = len(pairs)
+    accepted = sum(a for _, a in pairs)
+    width = max((p for p, _ in pairs), default=0)
+    reached = [sum(a > i for _, a in pairs) for i in range(width)]
+    offered = [sum(p > i and a >= i for p, a in pairs) for i in range(width)]
+    return Acceptance(
+        tau=1 + accepted / rounds if rounds else None,
+        rounds=rounds,
+        proposed=sum(p for p, _ in pairs),
+        accepted=accepted,
+        survival=tuple(r / rounds for r in reached),
+        conditional=tuple(r / o if o else None for r, o in zip(reached, offered, strict=True)),
+    )

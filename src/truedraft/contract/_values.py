@@ -1,0 +1,180 @@
+"""Value types of the axes: how a value is parsed from the command line, checked and printed.
+
+Knows nothing of any particular axis. Values are hashable Python objects: `int`, `float`, `bool`,
+`str`, `None`, tuples of these, and `Record` for a set of named numbers (a rope scaling).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Value: TypeAlias = "bool | int | float | str | tuple[Value, ...] | Record | None"
+
+
+class Record(Mapping[str, Any]):
+    """An immutable, hashable mapping from names to scalars or tuples of scalars."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Mapping[str, Any]) -> None:
+        self._items: tuple[tuple[str, Any], ...] = tuple(
+            (key, tuple(value) if isinstance(value, list) else value) for key, value in sorted(items.items())
+        )
+
+    def __getitem__(self, key: str) -> Any:
+        return dict(self._items)[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key, _ in self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __hash__(self) -> int:
+        return hash(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Record) and self._items == other._items
+
+    def __repr__(self) -> str:
+        return f"Record({dict(self._items)!r})"
+
+
+@dataclass(frozen=True)
+class ValueType:
+    """A scalar type: `expects` completes the sentence "expected …"."""
+
+    expects: str
+    parse: Callable[[str], Value]
+    accepts: Callable[[Value], bool]
+
+
+def integer(minimum: int | None = None) -> ValueType:
+    """A whole number, not below `minimum` where one is given."""
+    return ValueType(
+        "a whole number" + ("" if minimum is None else f" >= {minimum}"),
+        int,
+        lambda value: _is_int(value) and (minimum is None or int(value) >= minimum),  # type: ignore[arg-type]
+    )
+
+
+def optional_integer(minimum: int) -> ValueType:
+    """A whole number >= `minimum`, or `none`."""
+    whole = integer(minimum)
+    return ValueType(
+        f"{whole.expects} or none",
+        lambda text: None if text.lower() == "none" else int(text),
+        lambda value: value is None or whole.accepts(value),
+    )
+
+
+def number(*, positive: bool = True) -> ValueType:
+    """A finite number, positive unless said otherwise."""
+    return ValueType(
+        "a positive number" if positive else "a finite number",
+        float,
+        lambda value: _is_number(value) and (not positive or float(value) > 0),  # type: ignore[arg-type]
+    )
+
+
+def optional_number() -> ValueType:
+    """A positive finite number, or `none`."""
+    positive = number()
+    return ValueType(
+        "a positive number or none",
+        lambda text: None if text.lower() == "none" else float(text),
+        lambda value: value is None or positive.accepts(value),
+    )
+
+
+def boolean() -> ValueType:
+    """`true` or `false` (also yes/no, on/off, 1/0)."""
+    return ValueType("true or false", _parse_bool, lambda value: isinstance(value, bool))
+
+
+def choice(*options: str) -> ValueType:
+    """One of a fixed set of words."""
+    return ValueType("one of " + ", ".join(options), lambda text: text, lambda value: value in options)
+
+
+def text() -> ValueType:
+    """Any non-empty text."""
+    return ValueType("a text", lambda word: word, lambda value: isinstance(value, str) and value != "")
+
+
+def scaling_record(kinds: Mapping[str, frozenset[str]]) -> ValueType:
+    """`none`, or `kind:key=number:…` with the keys that this kind of rope scaling needs."""
+    return ValueType(
+        "none or KIND:key=number:… with KIND one of " + ", ".join(sorted(kinds)),
+        lambda word: None if word.lower() == "none" else _parse_record(word),
+        lambda value: value is None or _is_scaling(value, kinds),
+    )
+
+
+def format_value(value: Value) -> str:
+    """A value as `--set` would accept it; runs of equal entries are shortened to `3×none`."""
+    if isinstance(value, tuple):
+        if len(value) > 1 and len(set(value)) == 1 and not _is_int(value[0]):
+            return f"{len(value)}×{format_value(value[0])}"
+        return ",".join(format_value(entry) for entry in value) or "(empty)"
+    if isinstance(value, Record):
+        rest = (f"{k}={format_value(v)}" for k, v in value.items() if k != "kind")
+        return ":".join([str(value["kind"]), *rest])
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    return str(value)
+
+
+def to_json(value: Value) -> Any:
+    """A value as JSON data: tuples become lists, records objects."""
+    if isinstance(value, tuple):
+        return [to_json(entry) for entry in value]
+    if isinstance(value, Record):
+        return {key: to_json(entry) for key, entry in value.items()}
+    return value
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value) if isinstance(value, float) else abs(value) < 2**53
+
+
+def _parse_bool(word: str) -> bool:
+    words = {"true": True, "yes": True, "on": True, "1": True}
+    words |= {"false": False, "no": False, "off": False, "0": False}
+    if word.lower() not in words:
+        raise ValueError(word)
+    return words[word.lower()]
+
+
+def _parse_record(word: str) -> Record:
+    kind, *pairs = word.split(":")
+    fields: dict[str, Any] = {"kind": kind}
+    for pair in pairs:
+        key, _, number_text = pair.partition("=")
+        fields[key] = float(number_text)
+    return Record(fields)
+
+
+def _is_scaling(value: Value, kinds: Mapping[str, frozenset[str]]) -> bool:
+    if not isinstance(value, Record) or value.get("kind") not in kinds:
+        return False
+    numbers = [entry for key, entry in value.items() if key != "kind"]
+    needed = kinds[value["kind"]]
+    return (
+        needed <= set(value)
+        and all(_is_number(n) or n is None or isinstance(n, bool) for n in numbers)
+        and all(_is_number(value[key]) and value[key] > 0 for key in needed)
+    )
