@@ -92,3 +92,9 @@ class Axis:
         for entry in entries:
             if not self.type.accepts(entry):
                 raise InputError(f"{where}: found {entry!r}, expected {self.type.expects}")
+
+    def normal(self, value: Value) -> Value:
+        """The one form of a checked value, so that equal meanings hash alike."""
+        if self.extent != "scalar" and isinstance(value, tuple):
+            return tuple(self.type.normal(entry) for entry in value)
+        return self.type.normal(value)

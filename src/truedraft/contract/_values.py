@@ -45,11 +45,16 @@ class Record(Mapping[str, Any]):
 
 @dataclass(frozen=True)
 class ValueType:
-    """A scalar type: `expects` completes the sentence "expected …"."""
+    """A scalar type: `expects` completes the sentence "expected …".
+
+    `normal` maps accepted values that mean the same to one of them (`10000` to `10000.0`), so that they
+    hash alike.
+    """
 
     expects: str
     parse: Callable[[str], Value]
     accepts: Callable[[Value], bool]
+    normal: Callable[[Value], Value] = lambda value: value
 
 
 def integer(minimum: int | None = None) -> ValueType:
@@ -77,6 +82,7 @@ def number(*, positive: bool = True) -> ValueType:
         "a positive number" if positive else "a finite number",
         float,
         lambda value: _is_number(value) and (not positive or float(value) > 0),  # type: ignore[arg-type]
+        _to_float,
     )
 
 
@@ -87,6 +93,7 @@ def optional_number() -> ValueType:
         "a positive number or none",
         lambda text: None if text.lower() == "none" else float(text),
         lambda value: value is None or positive.accepts(value),
+        _to_float,
     )
 
 
@@ -111,6 +118,7 @@ def scaling_record(kinds: Mapping[str, frozenset[str]]) -> ValueType:
         "none or KIND:key=number:… with KIND one of " + ", ".join(sorted(kinds)),
         lambda word: None if word.lower() == "none" else _parse_record(word),
         lambda value: value is None or _is_scaling(value, kinds),
+        _to_float_record,
     )
 
 
@@ -128,7 +136,8 @@ def format_value(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return f"{value:.10g}"
+        short = f"{value:.10g}"
+        return short if float(short) == value else repr(value)
     return str(value)
 
 
@@ -163,9 +172,21 @@ def _parse_record(word: str) -> Record:
     kind, *pairs = word.split(":")
     fields: dict[str, Any] = {"kind": kind}
     for pair in pairs:
-        key, _, number_text = pair.partition("=")
-        fields[key] = float(number_text)
+        key, equals, text_ = pair.partition("=")
+        if not key or not equals or key in fields:
+            raise ValueError(pair)
+        fields[key] = text_.lower() == "true" if text_.lower() in ("true", "false") else float(text_)
     return Record(fields)
+
+
+def _to_float(value: Value) -> Value:
+    return float(value) if _is_number(value) else value  # type: ignore[arg-type]
+
+
+def _to_float_record(value: Value) -> Value:
+    if not isinstance(value, Record):
+        return value
+    return Record({key: _to_float(entry) for key, entry in value.items()})
 
 
 def _is_scaling(value: Value, kinds: Mapping[str, frozenset[str]]) -> bool:

@@ -1,0 +1,296 @@
+"""The decoding loop: prefill, then rounds of draft, verify, commit, for a batch of sequences.
+
+Plain decoding is the same loop with no drafter: every round verifies an empty draft.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from truedraft.contract import InputError
+from truedraft.decode.protocols import Batch, Cache, Drafter, Proposal, Round, Target
+from truedraft.decode.verify import Verdict, verify_greedy
+
+PREFILL_ROWS = 512
+"""Prompt rows per prefill forward: bounds the memory of the attention scores."""
+
+
+@dataclass
+class Generation:
+    """One sequence's output. `tokens` ends with the stop token if `finish` is `stop`.
+
+    `proposed[r]`, `accepted[r]` count as `Verdict` says. `finish`: `stop`, `length` (max_new_tokens) or
+    `context` (the target's position limit). `drafts`: (anchor position, drafts) of every round if kept.
+    """
+
+    prompt: tuple[int, ...]
+    tokens: list[int] = field(default_factory=list)
+    proposed: list[int] = field(default_factory=list)
+    accepted: list[int] = field(default_factory=list)
+    finish: str = ""
+    drafts: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
+    confidence: list[tuple[float, ...]] = field(default_factory=list)
+    started: float = 0.0
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Tokens that one round added to sequence `index`."""
+
+    index: int
+    tokens: tuple[int, ...]
+
+
+@dataclass
+class _Sequence:
+    index: int
+    generation: Generation
+    limit: int
+    target_id: int
+    draft_id: int = -1
+    round: Round | None = None
+
+
+class Decoder:
+    """Greedy speculative decoding of a batch of prompts through one target.
+
+    `drafter=None` decodes plainly. `speculative_tokens`: K, drafts to verify per round (default: all that
+    the drafter proposes; the block keeps its width). `keep_drafts` records every round's drafts.
+    `confidence_threshold`: drop the drafts from the first one whose confidence is below it (0: off).
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        drafter: Drafter | None = None,
+        *,
+        speculative_tokens: int | None = None,
+        keep_drafts: bool = False,
+        confidence_threshold: float = 0.0,
+        ignore_stop: bool = False,
+    ) -> None:
+        self.target = target
+        self.device = target.device
+        self.drafter = drafter
+        self.keep_drafts = keep_drafts
+        self.confidence_threshold = confidence_threshold
+        self.stop = frozenset() if ignore_stop else target.stop_token_ids
+        offered = drafter.proposals if drafter else 0
+        if speculative_tokens is not None and not 0 <= speculative_tokens <= offered:
+            raise InputError(f"speculative tokens: found {speculative_tokens}, expected 0 to {offered}")
+        self.speculative_tokens = offered if speculative_tokens is None else speculative_tokens
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        max_new_tokens: int,
+        on_chunk: Callable[[Chunk], None] | None = None,
+    ) -> list[Generation]:
+        """Decode all prompts to their end; `on_chunk` sees tokens as rounds finish."""
+        generations = [Generation(tuple(prompt)) for prompt in prompts]
+        for chunk in self._run(generations, max_new_tokens):
+            if on_chunk is not None:
+                on_chunk(chunk)
+        return generations
+
+    def stream(self, prompt: Sequence[int], max_new_tokens: int) -> Iterator[tuple[int, ...]]:
+        """Yield one prompt's tokens round by round."""
+        for chunk in self._run([Generation(tuple(prompt))], max_new_tokens):
+            yield chunk.tokens
+
+    def _run(self, generations: list[Generation], max_new_tokens: int) -> Iterator[Chunk]:
+        target_cache = self.target.new_cache()
+        draft_cache = self.drafter.new_cache() if self.drafter else None
+        active: list[_Sequence] = []
+        with torch.inference_mode():
+            for index, generation in enumerate(generations):
+                sequence = self._open(index, generation, max_new_tokens, target_cache, draft_cache)
+                token = self._prefill(sequence, target_cache)
+                verdict = verify_greedy((), (token,), self.stop, sequence.limit)
+                self._take(sequence, verdict, first=True)
+                yield Chunk(index, verdict.tokens)
+                if verdict.finish is None:
+                    active.append(sequence)
+                else:
+                    self._close(sequence, target_cache, draft_cache)
+        while active:
+            with torch.inference_mode():
+                verdicts = self._round(active, target_cache, draft_cache)
+            yield from (Chunk(s.index, v.tokens) for s, v in zip(active, verdicts, strict=True))
+            for sequence in [s for s, v in zip(active, verdicts, strict=True) if v.finish]:
+                self._close(sequence, target_cache, draft_cache)
+                active.remove(sequence)
+
+    def _open(
+        self,
+        index: int,
+        generation: Generation,
+        max_new_tokens: int,
+        target_cache: Cache,
+        draft_cache: Cache | None,
+    ) -> _Sequence:
+        room = self.target.max_positions - len(generation.prompt)
+        if not generation.prompt:
+            raise InputError(f"prompt {index}: found no tokens, expected at least 1")
+        if room < 1:
+            raise InputError(
+                f"prompt {index}: found {len(generation.prompt)} tokens, expected fewer than the target's "
+                f"{self.target.max_positions} positions"
+            )
+        if max_new_tokens < 1:
+            raise InputError(f"max_new_tokens: found {max_new_tokens}, expected at least 1")
+        generation.started = time.time()
+        sequence = _Sequence(index, generation, min(max_new_tokens, room), target_cache.open())
+        if draft_cache is not None:
+            sequence.draft_id = draft_cache.open()
+        sequence.generation.finish = "length" if max_new_tokens <= room else "context"
+        return sequence
+
+    @staticmethod
+    def _close(sequence: _Sequence, target_cache: Cache, draft_cache: Cache | None) -> None:
+        target_cache.close(sequence.target_id)
+        if draft_cache is not None:
+            draft_cache.close(sequence.draft_id)
+
+    def _prefill(self, sequence: _Sequence, cache: Cache) -> int:
+        """Run the prompt; leaves the first round's context rows in `sequence.round`."""
+        tokens = torch.tensor(sequence.generation.prompt, device=self.device)
+        taps: list[Tensor] = []
+        choice = tokens
+        for start in range(0, len(tokens), PREFILL_ROWS):
+            rows = tokens[start : start + PREFILL_ROWS]
+            count = len(rows)
+            batch = Batch(
+                rows,
+                torch.arange(start, start + count, device=self.device),
+                (0, count),
+                (sequence.target_id,),
+                logit_rows=torch.tensor([count - 1], device=self.device),
+            )
+            logits, features = self.target.forward(batch, cache)
+            cache.commit(sequence.target_id, range(count))
+            taps.append(features)
+            choice = logits.argmax(-1)
+        sequence.round = Round(
+            sequence.draft_id,
+            torch.cat(taps),
+            tokens,
+            torch.cat([tokens[1:], choice]),
+            0,
+            choice[0],
+            len(tokens),
+        )
+        return int(choice)
+
+    def _round(
+        self, active: list[_Sequence], target_cache: Cache, draft_cache: Cache | None
+    ) -> list[Verdict]:
+        rounds = [sequence.round for sequence in active if sequence.round is not None]
+        if self.drafter is not None and draft_cache is not None and self.drafter.needs_anchor_features:
+            rounds = self._with_anchor_rows(active, rounds, target_cache, draft_cache)
+        proposal = self._propose(rounds, draft_cache)
+        counts = [
+            min(self.speculative_tokens, length, self.target.max_positions - 1 - turn.anchor_position)
+            for turn, length in zip(rounds, proposal.lengths, strict=True)
+        ]
+        rows = [
+            torch.cat([turn.anchor_token.view(1), proposal.tokens[b, : counts[b]]])
+            for b, turn in enumerate(rounds)
+        ]
+        query_start = [0]
+        for count in counts:
+            query_start.append(query_start[-1] + count + 1)
+        batch = Batch(
+            torch.cat(rows) if len(rows) > 1 else rows[0],
+            torch.cat([self._positions(t, n + 1) for t, n in zip(rounds, counts, strict=True)]),
+            tuple(query_start),
+            tuple(sequence.target_id for sequence in active),
+        )
+        logits, taps = self.target.forward(batch, target_cache)
+        choices = logits.argmax(-1)
+        inputs, chosen = torch.stack([batch.tokens, choices]).tolist()
+        verdicts = []
+        for b, sequence in enumerate(active):
+            own = batch.rows_of(b)
+            turn = rounds[b]
+            drafts = inputs[own][1:]
+            verdict = verify_greedy(drafts, chosen[own], self.stop, self._remaining(sequence))
+            new = len(verdict.tokens)
+            target_cache.commit(sequence.target_id, range(new))
+            kept = slice(own.start, own.start + new)
+            sequence.round = Round(
+                sequence.draft_id,
+                taps[kept],
+                batch.tokens[kept],
+                choices[kept],
+                turn.anchor_position,
+                choices[own.start + new - 1],
+                turn.anchor_position + new,
+            )
+            if self.keep_drafts:
+                sequence.generation.drafts.append((turn.anchor_position, tuple(drafts)))
+                if proposal.confidence is not None:
+                    sequence.generation.confidence.append(tuple(proposal.confidence[b, : counts[b]].tolist()))
+            self._take(sequence, verdict)
+            verdicts.append(verdict)
+        return verdicts
+
+    def _with_anchor_rows(
+        self, active: list[_Sequence], rounds: list[Round], target_cache: Cache, draft_cache: Cache
+    ) -> list[Round]:
+        """The rounds with the anchor's own features as last context row; costs a target forward."""
+        anchors = torch.stack([turn.anchor_token for turn in rounds])
+        batch = Batch(
+            anchors,
+            torch.cat([self._positions(turn, 1) for turn in rounds]),
+            tuple(range(len(rounds) + 1)),
+            tuple(sequence.target_id for sequence in active),
+        )
+        logits, taps = self.target.forward(batch, target_cache)
+        following = logits.argmax(-1)
+        out = []
+        for b, turn in enumerate(rounds):
+            have = draft_cache.length(turn.sequence)
+            new, own = slice(have - turn.first_position, None), slice(b, b + 1)
+            out.append(
+                replace(
+                    turn,
+                    taps=torch.cat([turn.taps[new], taps[own]]),
+                    tokens=torch.cat([turn.tokens[new], anchors[own]]),
+                    next_tokens=torch.cat([turn.next_tokens[new], following[own]]),
+                    first_position=have,
+                )
+            )
+        return out
+
+    def _propose(self, rounds: list[Round], cache: Cache | None) -> Proposal:
+        if self.drafter is None or cache is None:
+            nothing = torch.empty(len(rounds), 0, dtype=torch.int64, device=self.device)
+            return Proposal(nothing, (0,) * len(rounds))
+        proposal = self.drafter.propose(rounds, cache)
+        if self.confidence_threshold <= 0 or proposal.confidence is None:
+            return proposal
+        sure = (proposal.confidence >= self.confidence_threshold).long().cumprod(-1).sum(-1).tolist()
+        lengths = tuple(min(n, s) for n, s in zip(proposal.lengths, sure, strict=True))
+        return Proposal(proposal.tokens, lengths, proposal.parents, proposal.confidence)
+
+    def _positions(self, turn: Round, count: int) -> Tensor:
+        start = turn.anchor_position
+        return torch.arange(start, start + count, device=self.device)
+
+    def _remaining(self, sequence: _Sequence) -> int:
+        return sequence.limit - len(sequence.generation.tokens)
+
+    def _take(self, sequence: _Sequence, verdict: Verdict, *, first: bool = False) -> None:
+        generation = sequence.generation
+        generation.tokens.extend(verdict.tokens)
+        if not first:
+            generation.proposed.append(verdict.proposed)
+            generation.accepted.append(verdict.accepted)
+        if verdict.finish == "stop":
+            generation.finish = "stop"

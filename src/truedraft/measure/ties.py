@@ -1,0 +1,56 @@
+"""When a speculative output may differ from the plain one without being wrong: a tie.
+
+Forwards with different row counts use different kernels, so logits differ in their last bits. A
+divergence is a tie only if the two best logits of the plain run at that position lie within 2ε, ε being the
+largest logit change between row counts measured for this model on this text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from truedraft.decode import Batch, Target
+
+
+def logits_by_rows(target: Target, tokens: Sequence[int], start: int, rows: int) -> Tensor:
+    """Logits [len(tokens) - start, V] of positions from `start` on, computed `rows` rows at a time."""
+    ids = torch.tensor(tokens, device=target.device)
+    cache = target.new_cache()
+    sequence = cache.open()
+    spans = [(0, start)] if start else []
+    spans += [(first, min(first + rows, len(ids))) for first in range(start, len(ids), rows)]
+    out = []
+    with torch.inference_mode():
+        for first, last in spans:
+            batch = Batch(
+                ids[first:last],
+                torch.arange(first, last, device=target.device),
+                (0, last - first),
+                (sequence,),
+            )
+            logits, _ = target.forward(batch, cache)
+            cache.commit(sequence, range(last - first))
+            if first >= start:
+                out.append(logits)
+    return torch.cat(out)
+
+
+def row_count_epsilon(target: Target, tokens: Sequence[int], start: int, rows: int) -> tuple[float, Tensor]:
+    """ε: largest change of any logit between 1-row and `rows`-row forwards; and the 1-row logits."""
+    single = logits_by_rows(target, tokens, start, 1)
+    several = logits_by_rows(target, tokens, start, rows)
+    return float((single - several).abs().max()), single
+
+
+def is_tie(
+    target: Target, prompt: Sequence[int], plain: Sequence[int], position: int, rows: int
+) -> tuple[bool, float, float]:
+    """Whether diverging from `plain` at output index `position` is a tie; with the gap and ε, in logits."""
+    tokens = [*prompt, *plain[:position]]
+    epsilon, logits = row_count_epsilon(target, tokens, max(len(prompt) - 1, 0), rows)
+    best = logits[-1].topk(2).values
+    gap = float(best[0] - best[1])
+    return gap <= 2 * epsilon, gap, epsilon

@@ -1,0 +1,153 @@
+"""From a resolved pair on disk to a target, a drafter and a tokenizer in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from truedraft.contract import AXES, Contract, InputError, UndecidedError
+from truedraft.formats import Resolution, TensorRef
+from truedraft.models.block import BlockDrafter, refuse_unsupported
+from truedraft.models.target import MODEL_TYPES, HFTarget
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A target and its drafter, wired as the contract says. `tokenizer` is `None` where there is none."""
+
+    contract: Contract
+    target: HFTarget
+    drafter: BlockDrafter
+    tokenizer: Any
+
+
+def load_pair(resolution: Resolution, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> Pair:
+    """Load a pair. Raises `UndecidedError` while a needed axis is unsettled, `InputError` for bad files."""
+    contract = resolution.contract
+    refuse_unsettled(contract)
+    refuse_unsupported(contract)
+    if not resolution.tensors:
+        raise InputError(
+            f"{resolution.draft.directory}: found no safetensors, expected the drafter's weights"
+        )
+    model = load_target_model(resolution.target.directory, dtype=dtype, device=device)
+    target = HFTarget(
+        model, tuple(contract["taps.layers"]), stop_token_ids=frozenset(contract.target.stop_token_ids)
+    )
+    weights = load_tensors(resolution.tensors, dtype=dtype, device=device)
+    with torch.inference_mode():
+        drafter = BlockDrafter(contract, weights, target.embedding, target.head)
+    return Pair(contract, target, drafter, load_tokenizer(resolution.target.directory))
+
+
+def refuse_unsettled(contract: Contract) -> None:
+    """Raise `UndecidedError` naming every unsettled axis and the `--set` that would settle it."""
+    if not contract.unsettled:
+        return
+    clashes = {conflict.axis: str(conflict) for conflict in contract.conflicts}
+    parts = []
+    for name in contract.unsettled:
+        reason = clashes.get(name, f"{name} is unknown")
+        parts.append(f"{reason}; settle it with --set {name}={_placeholder(name)}")
+    raise UndecidedError("the contract is not settled: " + " | ".join(parts))
+
+
+def _placeholder(name: str) -> str:
+    axis = AXES[name]
+    expects = axis.type.expects.removeprefix("one of ").replace(", ", "|").replace(" or ", "|")
+    return f"<{expects}>" + ("" if axis.extent == "scalar" else f" (one per {axis.extent})")
+
+
+def load_tensors(
+    references: Mapping[str, TensorRef], *, dtype: torch.dtype, device: str
+) -> dict[str, Tensor]:
+    """Tensors by canonical name, converted to `dtype`. Raises `InputError` on non-finite values."""
+    from safetensors import SafetensorError, safe_open
+
+    out: dict[str, Tensor] = {}
+    for path in sorted({reference.path for reference in references.values()}):
+        names = {name: ref.name for name, ref in references.items() if ref.path == path}
+        try:
+            with safe_open(path, framework="pt", device=device) as file:
+                out |= {name: file.get_tensor(own).to(dtype) for name, own in names.items()}
+        except (SafetensorError, OSError) as error:
+            raise InputError(f"{path}: {error}") from None
+        for name, own in names.items():
+            if not torch.isfinite(out[name]).all():
+                raise InputError(f"{path}#{own}: found NaN or infinite values, expected finite weights")
+    return out
+
+
+def load_target_model(directory: Path, *, dtype: torch.dtype, device: str) -> Any:
+    """The target as a transformers model. Raises `InputError` if weights are missing, extra or misshapen."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    with _quiet(), _as_input_error(directory):
+        config = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
+    if config.model_type not in MODEL_TYPES:
+        raise InputError(
+            f"{directory}/config.json#/model_type: found {config.model_type!r}, "
+            f"expected one of {', '.join(sorted(MODEL_TYPES))}"
+        )
+    if not any(directory.glob("*.safetensors")):
+        raise InputError(f"{directory}: found no safetensors, expected the target's weights")
+    with _quiet(), _as_input_error(directory):
+        model, info = AutoModelForCausalLM.from_pretrained(
+            directory,
+            config=config,
+            dtype=dtype,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            output_loading_info=True,
+        )
+    for problem in ("mismatched_keys", "missing_keys", "unexpected_keys"):
+        if info.get(problem):
+            first = sorted(map(str, info[problem]))[0]
+            raise InputError(f"{directory}: {problem.replace('_', ' ')} in the weights, first: {first}")
+    return model.to(device)
+
+
+def load_tokenizer(directory: Path) -> Any:
+    """The target's tokenizer, or `None` if the directory has none."""
+    from transformers import AutoTokenizer
+
+    if not any((directory / name).exists() for name in ("tokenizer.json", "tokenizer_config.json")):
+        return None
+    with _quiet(), _as_input_error(directory):
+        return AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep transformers' progress bars and load reports off the terminal."""
+    from transformers.utils import logging
+
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        logging.set_verbosity(verbosity)
+        logging.enable_progress_bar()
+
+
+@contextlib.contextmanager
+def _as_input_error(directory: Path) -> Iterator[None]:
+    """Whatever a third-party loader raises on a user's files is one line about those files."""
+    try:
+        yield
+    except (MemoryError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise InputError(f"{directory}: {type(error).__name__}: {lines[0][:300]}") from None

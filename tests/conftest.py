@@ -1,0 +1,57 @@
+"""Shared fixtures: where the copied goldens lie, and small random targets of every supported architecture."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+DATA = Path(__file__).parent / "data"
+GOLDENS = DATA / "goldens"
+
+
+@cache
+def random_model(kind: str) -> Any:
+    """A random fp32 model of a supported architecture: vocabulary 256, 4 layers, unequal norms."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    sizes: dict[str, Any] = {
+        "vocab_size": 256,
+        "hidden_size": 48,
+        "intermediate_size": 64,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 512,
+        "eos_token_id": 0,
+        "bos_token_id": None,
+        "pad_token_id": 0,
+        "initializer_range": 0.3,
+    }
+    torch.manual_seed(7)
+    if kind == "llama":
+        model: Any = LlamaForCausalLM(LlamaConfig(**sizes))
+    elif kind == "qwen2":
+        model = Qwen2ForCausalLM(Qwen2Config(**sizes))
+    elif kind == "qwen2-window":
+        window = {"use_sliding_window": True, "sliding_window": 16, "max_window_layers": 2}
+        model = Qwen2ForCausalLM(Qwen2Config(**sizes, **window))
+    else:
+        model = Qwen3ForCausalLM(Qwen3Config(**sizes, head_dim=16))
+    for name, weight in model.named_parameters():
+        if "norm" in name:
+            weight.data = 0.5 + torch.rand_like(weight)
+    return model.eval()
+
+
+@pytest.fixture(params=["qwen3", "qwen2", "qwen2-window", "llama"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """Every architecture that the target adapter supports."""
+    return str(request.param)

@@ -1,0 +1,132 @@
+"""Drafters against outputs of the public reference implementations, from the checkpoint on disk.
+
+Oracles (data only, see each case.json): z-lab/dflash, DeepSpec, transformers' DFlash generator, vLLM.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from conftest import GOLDENS
+from safetensors.torch import load_file
+
+from truedraft import Decoder, Pair, load_pair, replay, resolve
+from truedraft.decode import Round
+from truedraft.measure.replay import features
+
+ROUNDS = ["dflash_zlab_full", "dflash_zlab_swa_causal", "dspark_deepspec_vanilla", "dspark_deepspec_rnn"]
+TOLERANCE = 2e-4
+
+
+@cache
+def pair(case: str) -> Pair:
+    return load_pair(resolve(GOLDENS / case / "target", GOLDENS / case / "draft"))
+
+
+@cache
+def golden(case: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    return load_file(GOLDENS / case / "io.safetensors"), json.loads((GOLDENS / case / "expect.json").read_text())
+
+
+def close(found: torch.Tensor, wanted: torch.Tensor) -> None:
+    torch.testing.assert_close(found, wanted, atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.parametrize("case", ROUNDS)
+def test_rounds(case):
+    """Hidden states, logits, drafts and confidence of every round, from the reference's own features."""
+    io, expect = golden(case)
+    drafter = pair(case).drafter
+    cache_, sequence = drafter.new_cache(), 0
+    sequence = cache_.open()
+    tokens, done = io["sequence"][0], 0
+    with torch.inference_mode():
+        for r, anchor in enumerate(expect["anchor_positions"]):
+            taps = io[f"round{r}.new_features"][0]
+            turn = Round(
+                sequence,
+                taps,
+                tokens[done : done + len(taps)],
+                tokens[done + 1 : done + len(taps) + 1],
+                done,
+                torch.tensor(expect["anchor_tokens"][r]),
+                anchor,
+            )
+            done += len(taps)
+            assert done == anchor
+            drafter.extend([turn], cache_)
+            hidden = drafter.block([turn], cache_)
+            drafts, logits, confidence = drafter.read(hidden, turn.anchor_token[None])
+            close(hidden, io[f"round{r}.hidden"])
+            assert drafts[0].tolist() == expect["drafts"][r]
+            if drafter.markov is None:
+                wanted = io[f"round{r}.logits"]
+                close(logits, wanted[:, -logits.shape[1] :])
+                continue
+            close(drafter.base_logits(hidden), io[f"round{r}.base_logits"])
+            close(logits, io[f"round{r}.corrected_logits"])
+            close(torch.logit(confidence), io[f"round{r}.confidence_logits"])
+            assert expect["threshold_counts"][r] == {
+                threshold: int((confidence >= float(threshold)).long().cumprod(-1).sum())
+                for threshold in expect["threshold_counts"][r]
+            }
+            for k, previous in enumerate(io[f"round{r}.teacher_prev"][0]):
+                state = drafter.markov.start(1) if k == 0 else state  # noqa: F821
+                corrected, state = drafter.corrected(
+                    drafter.base_logits(hidden[:, k]), previous[None], hidden[:, k], state
+                )
+                close(corrected, io[f"round{r}.teacher_logits"][:, k])
+
+
+@pytest.mark.parametrize("case", ROUNDS)
+def test_features(case):
+    """The target adapter's taps equal the reference's features."""
+    io, _ = golden(case)
+    wanted = io["all_features"][0]
+    with torch.inference_mode():
+        taps = features(pair(case).target, io["sequence"][0].tolist())
+    close(taps[: len(wanted)], wanted)
+
+
+@pytest.mark.parametrize("case", ["dflash_zlab_full", "dspark_deepspec_vanilla", "dspark_deepspec_rnn"])
+def test_generate(case):
+    """Whole generations: output and acceptance lengths (bonus counted) of the reference's own loop."""
+    _, expect = golden(case)
+    decoder = Decoder(pair(case).target, pair(case).drafter)
+    for entry in expect["generate"]:
+        run = decoder.generate([entry["prompt"]], len(entry["output"]))[0]
+        assert run.tokens == entry["output"]
+        lengths = [a + 1 for a in run.accepted]
+        common = min(len(lengths), len(entry["acceptance_lengths"])) - 1
+        assert lengths[:common] == entry["acceptance_lengths"][:common]
+
+
+@pytest.mark.parametrize("case", ["dflash_trained", "vllm_dspark_v2"])
+def test_traces_of_trained_drafters(case):
+    """Every round of transformers, vLLM and the reference on trained weights: drafts and matching prefixes."""
+    _, expect = golden(case)
+    here = pair(case)
+    decoder = Decoder(here.target, here.drafter, keep_drafts=True)
+    compared = total = 0
+    for entry in expect["generate"]:
+        run = decoder.generate([entry["prompt"]], len(entry["output"]))[0]
+        assert run.tokens == entry["output"]
+        text, drafts = [*entry["prompt"], *entry["output"]], dict(run.drafts)
+        for key in ("transformers_rounds", "vllm_rounds", "rounds"):
+            trace = entry.get(key, [])
+            anchors = [turn["anchor_position"] for turn in trace]
+            proposals = replay(here.target, here.drafter, text, anchors)
+            for turn, proposal in zip(trace, proposals, strict=True):
+                assert proposal.tokens[0].tolist() == turn["draft"]
+                at = turn["anchor_position"]
+                total += 1
+                # near the token limit our loop stops a round earlier and verifies only what may be output
+                if at in drafts and len(drafts[at]) == len(turn["draft"]):
+                    assert list(drafts[at]) == turn["draft"]
+                    compared += 1
+    assert total > 90
+    assert compared >= 0.95 * total
