@@ -1,4 +1,4 @@
-"""Greedy output equals plain greedy decoding, whatever the drafter does. The oracle is transformers' generate."""
+"""Greedy output equals plain greedy decoding, whatever the drafter does. Oracle: transformers' generate."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from functools import cache
 
 import pytest
 import torch
-from conftest import random_model
 
+from conftest import random_model
 from truedraft.contract import InputError
 from truedraft.decode import Batch, Decoder, ScriptedDrafter
 from truedraft.models import HFTarget
@@ -145,7 +145,9 @@ def test_taps_and_logits_equal_transformers(kind):
     wanted = [plain.hidden_states[3], plain.hidden_states[0], seen["last"], plain.hidden_states[1]]
     torch.testing.assert_close(taps, torch.cat(wanted, -1)[0], atol=2e-5, rtol=1e-4)
     torch.testing.assert_close(logits, plain.logits[0], atol=2e-4, rtol=1e-4)
-    assert not torch.allclose(seen["last"], plain.hidden_states[4]), "the last tap must precede the final norm"
+    assert not torch.allclose(seen["last"], plain.hidden_states[4]), (
+        "the last tap must precede the final norm"
+    )
 
 
 def test_a_tree_of_rows_equals_its_branches_one_by_one(kind):

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import GOLDENS
 from safetensors.torch import load_file
 
+from conftest import GOLDENS
 from truedraft import Decoder, Pair, load_pair, replay, resolve
 from truedraft.decode import Round
-from truedraft.measure.replay import features
+from truedraft.measure.teacher_forced import features
 
 ROUNDS = ["dflash_zlab_full", "dflash_zlab_swa_causal", "dspark_deepspec_vanilla", "dspark_deepspec_rnn"]
 TOLERANCE = 2e-4
@@ -29,7 +29,9 @@ def pair(case: str) -> Pair:
 
 @cache
 def golden(case: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    return load_file(GOLDENS / case / "io.safetensors"), json.loads((GOLDENS / case / "expect.json").read_text())
+    return load_file(GOLDENS / case / "io.safetensors"), json.loads(
+        (GOLDENS / case / "expect.json").read_text()
+    )
 
 
 def close(found: torch.Tensor, wanted: torch.Tensor) -> None:
@@ -107,7 +109,7 @@ def test_generate(case):
 
 @pytest.mark.parametrize("case", ["dflash_trained", "vllm_dspark_v2"])
 def test_traces_of_trained_drafters(case):
-    """Every round of transformers, vLLM and the reference on trained weights: drafts and matching prefixes."""
+    """Every round that transformers and vLLM drafted on trained weights."""
     _, expect = golden(case)
     here = pair(case)
     decoder = Decoder(here.target, here.drafter, keep_drafts=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -66,8 +67,8 @@ class Decoder:
 
     def __init__(
         self,
-        target: Target,
-        drafter: Drafter | None = None,
+        target: Target[Any],
+        drafter: Drafter[Any] | None = None,
         *,
         speculative_tokens: int | None = None,
         keep_drafts: bool = False,

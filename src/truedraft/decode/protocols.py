@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -56,17 +56,21 @@ class Cache(Protocol):
         """Keep the tentative rows `rows` (indices from 0, increasing), drop the other tentative rows."""
 
 
-class Target(Protocol):
+CacheT = TypeVar("CacheT", bound=Cache)
+
+
+class Target(Protocol[CacheT]):
     """The model that verifies."""
 
     max_positions: int
     stop_token_ids: frozenset[int]
     device: torch.device
+    dtype: torch.dtype
 
-    def new_cache(self) -> Cache:
+    def new_cache(self) -> CacheT:
         """An empty cache for this model."""
 
-    def forward(self, batch: Batch, cache: Cache) -> tuple[Tensor, Tensor]:
+    def forward(self, batch: Batch, cache: CacheT) -> tuple[Tensor, Tensor]:
         """Logits [N or len(logit_rows), V] in fp32 and taps [N, ΣH] (ΣH = 0 without a drafter)."""
 
 
@@ -104,7 +108,7 @@ class Proposal:
     confidence: Tensor | None = None
 
 
-class Drafter(Protocol):
+class Drafter(Protocol[CacheT]):
     """The model that proposes. One `propose` takes in the new context rows and makes the drafts.
 
     `needs_anchor_features`: the context includes the anchor's own row, which costs a target forward before
@@ -117,10 +121,10 @@ class Drafter(Protocol):
     proposals: int
     needs_anchor_features: bool
 
-    def new_cache(self) -> Cache:
+    def new_cache(self) -> CacheT:
         """An empty cache for this model."""
 
-    def propose(self, rounds: Sequence[Round], cache: Cache) -> Proposal:
+    def propose(self, rounds: Sequence[Round], cache: CacheT) -> Proposal:
         """Drafts for every round; the B rounds belong to different sequences."""
 
 

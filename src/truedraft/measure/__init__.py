@@ -1,6 +1,5 @@
 """Where acceptance records come from. Now: our own decoder, with its losslessness checked."""
 
-from truedraft.measure.replay import replay
 from truedraft.measure.run import (
     Lossless,
     Output,
@@ -9,5 +8,6 @@ from truedraft.measure.run import (
     Speed,
     run_pair,
 )
+from truedraft.measure.teacher_forced import accepted_along, replay
 
-__all__ = ["Lossless", "Output", "Prompt", "RunReport", "Speed", "replay", "run_pair"]
+__all__ = ["Lossless", "Output", "Prompt", "RunReport", "Speed", "accepted_along", "replay", "run_pair"]

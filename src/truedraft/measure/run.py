@@ -127,8 +127,8 @@ class _Timed:
 
 def run_pair(
     contract: Contract,
-    target: Target,
-    drafter: Drafter,
+    target: Target[Any],
+    drafter: Drafter[Any],
     prompts: Sequence[Prompt],
     max_new_tokens: int,
     *,
@@ -207,7 +207,7 @@ def _record(
 
 
 def _compare(
-    target: Target,
+    target: Target[Any],
     prompts: Sequence[Prompt],
     plain_runs: Sequence[Generation],
     spec_runs: Sequence[Generation],

@@ -8,7 +8,7 @@ a Markov head and rates them with a confidence head. Everything in which checkpo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -36,7 +36,7 @@ ONLY = {
 }
 """Axes on which this drafter can do one thing only; another value is refused, never ignored."""
 
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": F.silu,
     "gelu": F.gelu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
@@ -194,7 +194,7 @@ class BlockDrafter:
         """Attention output [B * width, H] of one layer; block keys stand behind the context rows."""
         qkv = F.linear(self._norm(x, self._input_norm[layer]), self._qkv[layer])
         qkv = qkv.view(len(x), -1, self._head_dim)
-        q, k, v = qkv.split([self._heads, self._kv_heads, self._kv_heads], dim=1)
+        q, k, v = torch.split(qkv, [self._heads, self._kv_heads, self._kv_heads], dim=1)
         if self._qk_norm:
             q, k = self._norm(q, self._q_norm[layer]), self._norm(k, self._k_norm[layer])
         q = self._rope.rotate(q, cos, sin).transpose(0, 1)  # [heads, B * width, D]

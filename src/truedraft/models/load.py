@@ -99,7 +99,7 @@ def load_target_model(directory: Path, *, dtype: torch.dtype, device: str) -> An
     if not any(directory.glob("*.safetensors")):
         raise InputError(f"{directory}: found no safetensors, expected the target's weights")
     with _quiet(), _as_input_error(directory):
-        model, info = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             directory,
             config=config,
             dtype=dtype,
@@ -108,6 +108,7 @@ def load_target_model(directory: Path, *, dtype: torch.dtype, device: str) -> An
             use_safetensors=True,
             output_loading_info=True,
         )
+    model, info = loaded
     for problem in ("mismatched_keys", "missing_keys", "unexpected_keys"):
         if info.get(problem):
             first = sorted(map(str, info[problem]))[0]
@@ -128,7 +129,9 @@ def load_tokenizer(directory: Path) -> Any:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Keep transformers' progress bars and load reports off the terminal."""
-    from transformers.utils import logging
+    from transformers.utils import logging as untyped
+
+    logging: Any = untyped
 
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()

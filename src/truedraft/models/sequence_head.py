@@ -30,7 +30,8 @@ class MarkovHead:
         self.output = weights["markov_head.markov_w2.weight"]  # [V, r]
         self.rank = self.embedding.shape[1]
         names = {"gated": GATE, "rnn": JOINT}.get(kind)
-        self._weight, self._bias = (weights[name] for name in names) if names else (None, None)
+        self._weight: Tensor | None = weights[names[0]] if names else None
+        self._bias: Tensor | None = weights[names[1]] if names else None
 
     def start(self, rows: int) -> Tensor:
         """Recurrent state before the first slot: zeros [rows, r]."""

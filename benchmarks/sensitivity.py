@@ -1,0 +1,260 @@
+"""What each broken convention costs a bundled pair: the pair's sensitivity table.
+
+    python benchmarks/sensitivity.py tiny/dflash tiny/dflash-full tiny/dspark [--output PAGE.md]
+
+For every fault: τ on the stated evaluation prompts, the paired mean difference to the contract with a 95 %
+interval (t over prompts, bootstrap check in the JSON), prompts lower/equal/higher, and the share of
+proposals that change on text which neither target nor drafter has seen. Decoding is replayed along the
+plain greedy output (`measure.accepted_along`), which gives the rounds of the real loop.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from faults import LastRowMissing, RowsUnwritten, with_cache
+from truedraft import Contract, Decoder, InputError, replay, resolve
+from truedraft.formats import evaluation_prompts, locate
+from truedraft.measure import accepted_along
+from truedraft.measure.teacher_forced import features
+from truedraft.models import BlockDrafter, HFTarget
+from truedraft.models.load import load_target_model, load_tensors, load_tokenizer
+
+Drafting = Callable[[], BlockDrafter]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A name, overrides of the contract, and a cache that misbehaves."""
+
+    name: str
+    overrides: tuple[str, ...] = ()
+    cache: type[Any] | None = None
+
+
+def faults(contract: Contract, target_theta: float) -> list[Fault]:
+    """Every fault that this contract can suffer."""
+    taps = [int(k) for k in contract["taps.layers"]]
+    windows, causal = contract["attention.window"], contract["attention.causal"]
+    other_slot = "predicts_next" if contract["block.first_slot"] == "unused" else "unused"
+
+    def listed(values: Sequence[object]) -> str:
+        return ",".join(str(value).lower() for value in values)
+
+    out = [
+        Fault("taps +1", (f"taps.layers={listed([k + 1 for k in taps])}",)),
+        Fault("taps -1", (f"taps.layers={listed([k - 1 for k in taps])}",)),
+        Fault("taps reversed", (f"taps.layers={listed(taps[::-1])}",)),
+        Fault("slot convention of the other family", (f"block.first_slot={other_slot}",)),
+        Fault("block three tokens shorter", (f"block.proposals={contract['block.proposals'] - 3}",)),
+        Fault("block position +1", ("block.position_offset=1",)),
+        Fault("block position -1", ("block.position_offset=-1",)),
+        Fault("anchor slot embeds the mask", ("block.anchor_fill=mask",)),
+        Fault("mask id: reserved, never seen", ("block.mask_token_id=2",)),
+        Fault("mask id: end of text", ("block.mask_token_id=0",)),
+        Fault("mask id: a word piece", ("block.mask_token_id=300",)),
+        Fault("rope theta of the target", (f"rope.theta={target_theta}",)),
+        Fault("rope theta doubled", (f"rope.theta={2 * contract['rope.theta'][0]}",)),
+        Fault("rope layout interleaved", ("rope.layout=interleaved",)),
+        Fault("no norm after fc", ("fusion.output_norm=false",)),
+        Fault("input norm on context rows", ("fusion.input_norm_on_context=true",)),
+        Fault("anchor's own features visible", ("context.end=through_anchor",)),
+        Fault("last context row missing", cache=LastRowMissing),
+        Fault("first 64 context rows unwritten", cache=RowsUnwritten),
+        Fault("causal in every layer", ("attention.causal=true",)),
+        Fault("causal in no layer", ("attention.causal=false",)),
+    ]
+    if len(set(causal)) > 1:
+        out.append(Fault("causality swapped", (f"attention.causal={listed([not c for c in causal])}",)))
+    if any(windows):
+        width = next(w for w in windows if w)
+        out += [
+            Fault("window dropped", ("attention.window=none",)),
+            Fault("window on every layer", (f"attention.window={width}",)),
+            Fault("window counted from the anchor", ("attention.window_rule=anchor",)),
+        ]
+        for name, change in (("W+1", width + 1), ("W-1", width - 1), ("2W", 2 * width)):
+            changed = [None if w is None else change for w in windows]
+            out.append(Fault(f"window {name}", (f"attention.window={listed(changed)}",)))
+    if contract.get("markov.kind") not in (None, "none"):
+        out += [
+            Fault("Markov head fed the anchor", ("markov.previous=anchor",)),
+            Fault("Markov head dropped", ("markov.kind=none", "confidence.input=none")),
+        ]
+    return [fault for fault in out if not _is_no_change(contract, fault)]
+
+
+def _is_no_change(contract: Contract, fault: Fault) -> bool:
+    for override in fault.overrides:
+        name, _, value = override.partition("=")
+        if name == "attention.causal" and value in ("true", "false"):
+            return all(c == (value == "true") for c in contract[name])
+    return False
+
+
+class Bench:
+    """One pair: features of all layers once, then any drafter wiring on top."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.contract = resolve(name).contract
+        directory, draft = locate(name)
+        assert directory is not None
+        assert draft is not None
+        self.layers = tuple(range(-1, self.contract.target.layers))
+        model = load_target_model(directory, dtype=torch.float32, device="cpu")
+        self.target_theta = float(model.config.rope_parameters["rope_theta"])
+        self.target = HFTarget(model, self.layers)
+        tokenizer = load_tokenizer(directory)
+        entries, count = evaluation_prompts(name)
+        self.texts: list[tuple[int, list[int]]] = []
+        for entry in entries:
+            ids = tokenizer(entry["text"]).input_ids
+            self.texts.append((len(ids), ids + Decoder(self.target).generate([ids], count)[0].tokens))
+        golden = json.loads((directory.parent / "golden" / "proposals.json").read_text())
+        unseen = [entry["tokens"] for entry in golden["drafters"][draft.name]]
+        longest = [a for a in unseen if not any(b != a and b[: len(a)] == a for b in unseen)]
+        self.unseen = [(text, list(range(16, len(text), 3))) for text in longest]
+        with torch.inference_mode():
+            self.features = [features(self.target, text) for _, text in self.texts]
+            self.unseen_features = [features(self.target, text) for text, _ in self.unseen]
+
+    def drafter(self, fault: Fault | None) -> tuple[BlockDrafter, list[int]]:
+        """The drafter under a fault, and the feature columns that its taps select."""
+        resolution = resolve(self.name, overrides=fault.overrides if fault else ())
+        weights = load_tensors(resolution.tensors, dtype=torch.float32, device="cpu")
+        drafter = BlockDrafter(resolution.contract, weights, self.target.embedding, self.target.head)
+        if fault is not None and fault.cache is not None:
+            drafter = with_cache(drafter, fault.cache)
+        hidden = self.contract.target.hidden_size
+        starts = [(self.layers.index(k)) * hidden for k in resolution.contract["taps.layers"]]
+        return drafter, [c for s in starts for c in range(s, s + hidden)]
+
+    def tau_by_prompt(self, fault: Fault | None) -> np.ndarray[Any, Any]:
+        """Rows (rounds, accepted) per evaluation prompt."""
+        drafter, columns = self.drafter(fault)
+        counts = []
+        for (start, text), taps in zip(self.texts, self.features, strict=True):
+            _, accepted = accepted_along(drafter, text, start, taps[:, columns])
+            counts.append((len(accepted), sum(accepted)))
+        return np.array(counts, dtype=float)
+
+    def proposals(self, fault: Fault | None) -> list[list[int]]:
+        """Proposals at many positions of unseen text."""
+        drafter, columns = self.drafter(fault)
+        out = []
+        for (text, anchors), taps in zip(self.unseen, self.unseen_features, strict=True):
+            out += [
+                p.tokens[0].tolist() for p in replay(self.target, drafter, text, anchors, taps[:, columns])
+            ]
+        return out
+
+
+def table(bench: Bench) -> list[dict[str, Any]]:
+    """One row per fault, the contract first."""
+    base, base_proposals = bench.tau_by_prompt(None), bench.proposals(None)
+    rows: list[dict[str, Any]] = [
+        {
+            "fault": "none (the contract)",
+            "tau": 1 + base[:, 1].sum() / base[:, 0].sum(),
+            "anchors": len(base_proposals),
+        }
+    ]
+    for fault in faults(bench.contract, bench.target_theta):
+        try:
+            counts, proposals = bench.tau_by_prompt(fault), bench.proposals(fault)
+        except InputError as error:
+            print(f"{bench.name}: {fault.name}: {error}", file=sys.stderr)
+            continue
+        differences = counts[:, 1] / counts[:, 0] - base[:, 1] / base[:, 0]
+        mean, error_ = differences.mean(), differences.std(ddof=1) / len(differences) ** 0.5
+        changed = [a[: len(b)] != b[: len(a)] for a, b in zip(base_proposals, proposals, strict=True)]
+        rows.append(
+            {
+                "fault": fault.name,
+                "set": list(fault.overrides) or [f"cache: {fault.cache.__name__}" if fault.cache else ""],
+                "tau": 1 + counts[:, 1].sum() / counts[:, 0].sum(),
+                "difference": mean,
+                "interval": [mean - T95 * error_, mean + T95 * error_],
+                "lower_equal_higher": [
+                    int((differences < 0).sum()),
+                    int((differences == 0).sum()),
+                    int((differences > 0).sum()),
+                ],
+                "proposals_changed": sum(changed) / len(changed),
+            }
+        )
+        print(f"{bench.name}: {fault.name}: tau {rows[-1]['tau']:.2f}", file=sys.stderr)
+    return rows
+
+
+T95 = 2.069
+"""97.5 % quantile of Student's t with 23 degrees of freedom: the bundled pairs have 24 prompts."""
+
+
+def markdown(tables: dict[str, list[dict[str, Any]]]) -> str:
+    """The tables as a page of the documentation."""
+    lines = [
+        "# Sensitivity of the bundled pairs",
+        "",
+        "Generated by `benchmarks/sensitivity.py`; see its docstring for the method. The evaluation prompts",
+        "are text that target and drafter have memorised; the unseen text is not. τ is pooled over rounds,",
+        "bonus token included; the difference is the mean over the 24 prompts of (accepted per round under",
+        "the fault − under the contract), with a 95 % t interval over prompts. `changed` is the share of",
+        "proposals on unseen text that differ from the contract's.",
+    ]
+    for name, rows in tables.items():
+        lines += [
+            "",
+            f"## {name}",
+            "",
+            f"τ under the contract: **{rows[0]['tau']:.2f}** ({rows[0]['anchors']} anchors on unseen text).",
+            "",
+        ]
+        lines += [
+            "| fault | `--set` | τ | difference [95 %] | lower/equal/higher | changed |",
+            "|---|---|---|---|---|---|",
+        ]
+        for row in rows[1:]:
+            low, high = row["interval"]
+            settings = "<br>".join(f"`{entry}`" for entry in row["set"])
+            counts = "/".join(map(str, row["lower_equal_higher"]))
+            lines.append(
+                f"| {row['fault']} | {settings} | {row['tau']:.2f} | {row['difference']:+.2f} "
+                f"[{low:+.2f}, {high:+.2f}] | {counts} | {row['proposals_changed']:.0%} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("pairs", nargs="+")
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    tables = {name: table(Bench(name)) for name in options.pairs}
+    if options.json:
+        options.json.write_text(json.dumps({"schema": 1, "pairs": tables}, indent=1) + "\n")
+    if options.output:
+        options.output.write_text(markdown(tables))
+    else:
+        print(markdown(tables))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

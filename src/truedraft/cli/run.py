@@ -1,0 +1,206 @@
+"""`truedraft run`: the main job on one pair."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from truedraft.cli._prompts import gather, tokenize
+from truedraft.contract import DEFINITION, Acceptance, Contract, InputError, format_value
+from truedraft.formats import resolve
+
+if TYPE_CHECKING:
+    from truedraft.measure import RunReport
+
+SHORT = (
+    "taps.layers",
+    "block.width",
+    "block.proposals",
+    "block.first_slot",
+    "block.mask_token_id",
+    "attention.window",
+    "attention.causal",
+    "rope.theta",
+    "embedding.source",
+    "head.source",
+    "markov.kind",
+    "confidence.input",
+)
+"""Axes of the short contract: those that differ most between checkpoints."""
+
+FULL_TEXTS = 3
+
+
+@click.command()
+@click.argument("target")
+@click.argument("draft", required=False)
+@click.option("--prompt", "texts", multiple=True, metavar="TEXT", help="A prompt; may be repeated.")
+@click.option(
+    "--prompt-file",
+    type=click.Path(path_type=Path),
+    help="A text (one prompt), or .jsonl with text or tokens.",
+)
+@click.option("--max-new-tokens", type=click.IntRange(min=1), help="Tokens to generate per prompt.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="AXIS=VALUE", help="Override an axis of the contract."
+)
+@click.option("--k", "speculative_tokens", type=click.IntRange(min=0), help="Drafts to verify per round.")
+@click.option("--batch-size", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--threads", type=click.IntRange(min=1), help="CPU threads for torch.")
+@click.option("--records", type=click.Path(path_type=Path), help="Write acceptance records here, as JSONL.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+def run(
+    target: str,
+    draft: str | None,
+    texts: tuple[str, ...],
+    prompt_file: Path | None,
+    max_new_tokens: int | None,
+    overrides: tuple[str, ...],
+    speculative_tokens: int | None,
+    batch_size: int,
+    threads: int | None,
+    records: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Decode with TARGET and its drafter DRAFT, check that the output is lossless, report acceptance.
+
+    TARGET and DRAFT are directories or a bundled pair (`tiny`, `tiny/dspark`, …). A bundled pair without
+    prompts takes its stated evaluation prompts. Exit code 1: an output differs from plain greedy decoding.
+    """
+    resolution = resolve(target, draft, overrides)
+    entries, stated_tokens = gather(target, texts, prompt_file)
+    if records is not None and not records.resolve().parent.is_dir():
+        raise InputError(f"{records}: expected a path in an existing directory")
+    try:
+        import torch
+
+        from truedraft.measure import run_pair
+        from truedraft.models import load_pair
+    except ImportError as error:
+        raise InputError(
+            f"run needs torch and transformers ({error}): pip install 'truedraft[engine]'"
+        ) from None
+    if threads is not None:
+        torch.set_num_threads(threads)
+    pair = load_pair(resolution)
+    for name in pair.contract.inferred:
+        source = pair.contract.axes[name].source
+        _say(quiet, f"warning: {name} is inferred, not stated: {source.where if source else ''}")
+    prompts = tokenize(entries, pair.tokenizer, pair.contract.target.vocab_size)
+    decode_text: Callable[..., str] | None = None
+    if pair.tokenizer is not None:
+        tokenizer = pair.tokenizer
+        decode_text = lambda ids: str(tokenizer.decode(ids, skip_special_tokens=True))  # noqa: E731
+    with _progress(len(prompts), quiet) as advance:
+        report = run_pair(
+            pair.contract,
+            pair.target,
+            pair.drafter,
+            prompts,
+            max_new_tokens or stated_tokens,
+            speculative_tokens=speculative_tokens,
+            batch_size=batch_size,
+            decode_text=decode_text,
+            on_progress=advance,
+        )
+    if records is not None:
+        _write_records(records, report)
+    click.echo(json.dumps(report.to_json(), allow_nan=False) if as_json else render(report))
+    return 0 if report.lossless.ok else 1
+
+
+def render(report: RunReport) -> str:
+    """The report as text: contract in short, outputs, acceptance, speed, losslessness."""
+    parts = [contract_in_short(report.contract), ""]
+    for output in report.outputs:
+        text = output.text if output.text is not None else " ".join(map(str, output.tokens))
+        if len(report.outputs) > FULL_TEXTS:
+            line = " ".join(text.split())
+            text = line if len(line) <= 88 else line[:87] + "…"
+        parts.append(f"{output.prompt_id} ({len(output.tokens)} tokens, {output.finish}): {text}")
+    parts += ["", *acceptance_lines(report.acceptance)]
+    speed = report.speed
+    parts.append(
+        f"speed        plain {speed.plain_tokens_per_s:.0f} tokens/s, speculative "
+        f"{speed.spec_tokens_per_s:.0f} tokens/s: {speed.ratio:.2f}x (same process, prefill included)"
+    )
+    lossless = report.lossless
+    verdict = "lossless    " if lossless.ok else "NOT LOSSLESS"
+    parts.append(
+        f"{verdict} {lossless.identical} of {lossless.of} outputs identical to plain greedy decoding through "
+        f"the same target, {lossless.ties} tie(s)"
+    )
+    for d in lossless.divergences:
+        kind = "tie" if d.tie else "difference"
+        numbers = "" if d.gap is None else f", top-2 gap {d.gap:.2g}, epsilon {d.epsilon:.2g}"
+        parts.append(f"  {kind} in {d.prompt_id} at output token {d.position}{numbers}")
+    return "\n".join(parts)
+
+
+def contract_in_short(contract: Contract) -> str:
+    """A heading and one line per axis of `SHORT` that applies."""
+    target = contract.target
+    lines = [
+        f"contract {contract.hash}  {contract.family} ({contract.dialect}) on {target.model_type}, "
+        f"{target.layers} layers"
+    ]
+    for name in SHORT:
+        sourced = contract.axes[name]
+        if sourced.state == "value" and sourced.source is not None:
+            value = format_value(sourced.value)
+            lines.append(f"  {name:20} {value:18} {sourced.source.kind}: {sourced.source.where}")
+    return "\n".join(lines)
+
+
+def acceptance_lines(figures: Acceptance) -> list[str]:
+    """τ with its definition, then survival and conditional rates by position."""
+    if figures.tau is None:
+        return ["acceptance   no verification round"]
+    cells = range(len(figures.survival))
+    conditional = ["  -  " if rate is None else f"{rate:5.3f}" for rate in figures.conditional]
+    return [
+        f"acceptance   tau {figures.tau:.3f} over {figures.rounds} rounds",
+        f"             {DEFINITION}",
+        "position     " + " ".join(f"{i:5d}" for i in cells),
+        "survival     " + " ".join(f"{rate:5.3f}" for rate in figures.survival),
+        "conditional  " + " ".join(conditional),
+    ]
+
+
+def _write_records(path: Path, report: RunReport) -> None:
+    lines = [json.dumps(record.to_json(), allow_nan=False) + "\n" for record in report.records]
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_text("".join(lines), encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}, expected a writable file") from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _say(quiet: bool, line: str) -> None:
+    if not quiet:
+        click.echo(f"truedraft: {line}", err=True)
+
+
+@contextmanager
+def _progress(total: int, quiet: bool) -> Iterator[Callable[[int], None] | None]:
+    """A progress bar over prompts on a terminal's stderr; nothing elsewhere."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("decoding, plain and speculative", total=total)
+        yield lambda done: bar.update(task, completed=done)

@@ -1,0 +1,38 @@
+"""Faults of state, which no axis describes: caches that lose or spoil context rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from truedraft.decode import KVCache
+
+
+class LastRowMissing(KVCache):
+    """The newest context row is never visible: the drafter's context lags by one row."""
+
+    def validity(self, sequence: int) -> Tensor | None:
+        rows = torch.ones(self.length(sequence), dtype=torch.bool)
+        rows[-1:] = False
+        return rows
+
+
+class RowsUnwritten(KVCache):
+    """Context rows of the first `count` positions hold zeros, as after a prefix-cache hit."""
+
+    count = 64
+
+    def commit(self, sequence: int, rows: Any) -> None:
+        super().commit(sequence, rows)
+        self.keys(sequence)[:, :, : self.count] = 0
+        self.values(sequence)[:, :, : self.count] = 0
+
+
+def with_cache(drafter: Any, cache_type: type[KVCache]) -> Any:
+    """The same drafter, opening caches of the given faulty type."""
+    contract = drafter.contract
+    sizes = tuple(contract[f"backbone.{name}"] for name in ("layers", "kv_heads", "head_dim"))
+    drafter.new_cache = lambda: cache_type(*sizes)
+    return drafter
