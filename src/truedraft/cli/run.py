@@ -37,7 +37,7 @@ SHORT = (
 FULL_TEXTS = 3
 
 
-@click.command()
+@click.command("run")
 @click.argument("target")
 @click.argument("draft", required=False)
 @click.option("--prompt", "texts", multiple=True, metavar="TEXT", help="A prompt; may be repeated.")
@@ -56,7 +56,7 @@ FULL_TEXTS = 3
 @click.option("--records", type=click.Path(path_type=Path), help="Write acceptance records here, as JSONL.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
-def run(
+def command(
     target: str,
     draft: str | None,
     texts: tuple[str, ...],

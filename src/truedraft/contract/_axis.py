@@ -48,6 +48,16 @@ class Axis:
         """The part of the name before the dot."""
         return self.name.partition(".")[0]
 
+    @property
+    def remedy(self) -> str:
+        """The `--set` that would settle this axis, and what it expects."""
+        each = {
+            "scalar": "",
+            "layer": " (one for all draft layers, or one per layer)",
+            "tap": " (one per tap)",
+        }
+        return f"--set {self.name}=VALUE, {self.type.expects}{each[self.extent]}"
+
     def parse(self, text: str, count: int | None) -> Value:
         """The value that `text` stands for.
 

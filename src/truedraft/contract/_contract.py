@@ -29,6 +29,12 @@ class Conflict:
         )
         return f"{self.axis}: {claims}"
 
+    @property
+    def remedy(self) -> str:
+        """The overrides that would settle it, one per claim."""
+        choices = dict.fromkeys(format_value(sourced.value) for sourced in self.sources)
+        return " or ".join(f"--set {self.axis}={choice}" for choice in choices)
+
     def to_json(self) -> dict[str, Any]:
         """`{"axis": …, "sources": [{"value": …, "kind": …, "where": …}, …]}`."""
         return {

@@ -1,6 +1,6 @@
 """`Record` of acceptance: one per request, from which every figure is derived.
 
-Definitions (J. of the field differ; see `docs/acceptance.md`):
+The field's definitions differ; these are ours (`docs/acceptance.md` compares them):
 τ counts the bonus token and is pooled: τ = 1 + Σ accepted / rounds. Positions count from 0 as vLLM prints
 them: `survival[i]` = share of rounds that accepted at least i+1 drafts; `conditional[i]` = share of the
 rounds that proposed i+1 drafts and accepted the first i, which also accepted the next.

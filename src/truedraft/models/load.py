@@ -51,18 +51,14 @@ def refuse_unsettled(contract: Contract) -> None:
     """Raise `UndecidedError` naming every unsettled axis and the `--set` that would settle it."""
     if not contract.unsettled:
         return
-    clashes = {conflict.axis: str(conflict) for conflict in contract.conflicts}
+    clashes = {conflict.axis: conflict for conflict in contract.conflicts}
     parts = []
     for name in contract.unsettled:
-        reason = clashes.get(name, f"{name} is unknown")
-        parts.append(f"{reason}; settle it with --set {name}={_placeholder(name)}")
+        reason, remedy = f"{name} is unknown", AXES[name].remedy
+        if name in clashes:
+            reason, remedy = str(clashes[name]), clashes[name].remedy
+        parts.append(f"{reason}; settle with {remedy}")
     raise UndecidedError("the contract is not settled: " + " | ".join(parts))
-
-
-def _placeholder(name: str) -> str:
-    axis = AXES[name]
-    expects = axis.type.expects.removeprefix("one of ").replace(", ", "|").replace(" or ", "|")
-    return f"<{expects}>" + ("" if axis.extent == "scalar" else f" (one per {axis.extent})")
 
 
 def load_tensors(
@@ -106,12 +102,13 @@ def load_target_model(directory: Path, *, dtype: torch.dtype, device: str) -> An
             local_files_only=True,
             trust_remote_code=False,
             use_safetensors=True,
+            ignore_mismatched_sizes=True,  # reported below, in one line
             output_loading_info=True,
         )
     model, info = loaded
     for problem in ("mismatched_keys", "missing_keys", "unexpected_keys"):
         if info.get(problem):
-            first = sorted(map(str, info[problem]))[0]
+            first = sorted(key if isinstance(key, str) else str(key[0]) for key in info[problem])[0]
             raise InputError(f"{directory}: {problem.replace('_', ' ')} in the weights, first: {first}")
     return model.to(device)
 

@@ -1,7 +1,7 @@
 """Sequence heads: DSpark's Markov heads, which bias each slot's logits by the token before it.
 
-Source of the formulas: DeepSpec, `modeling/dspark/markov_head.py` (see `docs/families/dspark.md`). Per
-slot, with e = W1[previous token] [r], h = the slot's hidden state [d], s = recurrent state [r]:
+Source of the formulas: DeepSpec, `modeling/dspark/markov_head.py`, and arXiv 2607.05147. Per slot, with
+e = W1[previous token] [r], h = the slot's hidden state [d], s = recurrent state [r]:
 
     vanilla  bias = W2 e
     gated    bias = W2 (sigmoid(G [h; e] + b) * e)

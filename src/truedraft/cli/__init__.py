@@ -1,0 +1,90 @@
+"""The `truedraft` command: one thin module per subcommand, imported when it is called.
+
+stdout carries the result, stderr everything else. Exit codes: 0 clean, 1 findings, 2 usage or input error,
+3 could not decide. Errors are one line without a traceback.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from truedraft import __version__
+from truedraft.contract import TruedraftError
+
+COMMANDS = {
+    "contract": "How the drafter was trained: every convention, its value and its source.",
+    "run": "Decode speculatively, measure acceptance and check losslessness.",
+}
+"""Subcommand -> summary. Each is the `command` of the module `truedraft.cli.NAME`."""
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+class LazyGroup(click.Group):
+    """Imports a subcommand's module only when that subcommand is called, so that no other pays for it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of all subcommands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The subcommand of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"truedraft.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the subcommands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, no_args_is_help=False)
+@click.version_option(__version__, prog_name="truedraft", message="%(prog)s %(version)s")
+def group() -> None:
+    """Run a speculative-decoding pair the way its drafter was trained."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `argv` (default: the process's) and return its exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal without × or … must not turn the result into a traceback.
+        sys.stdout.reconfigure(errors="replace")
+    try:
+        code = _run(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+    except TruedraftError as error:
+        return _fail(str(error), error.exit_code)
+    except click.ClickException as error:
+        return _fail(" ".join(error.format_message().split()), 2)
+    except (KeyboardInterrupt, click.Abort):
+        return _fail("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # The reader has gone; Python would complain again when it flushes stdout at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except OSError as error:
+        return _fail(f"{error.filename or 'output'}: {error.strerror or error}", 2)
+    return code
+
+
+def _run(argv: list[str]) -> int:
+    try:
+        with group.make_context("truedraft", argv) as context:
+            code = group.invoke(context)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    return code if isinstance(code, int) else 0
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"truedraft: error: {message}", file=sys.stderr)
+    return code

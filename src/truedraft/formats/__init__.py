@@ -1,0 +1,23 @@
+"""Native readers: from files to a `Contract`.
+
+Reads configs and the headers of tensor files; never weights, and never with torch.
+"""
+
+from truedraft.formats._bundled import bundled_pairs, evaluation_prompts, locate
+from truedraft.formats._checkpoint import Checkpoint
+from truedraft.formats._resolve import Resolution, resolve
+from truedraft.formats._safetensors import TensorInfo, TensorRef, read_header
+from truedraft.formats.layouts import expected
+
+__all__ = [
+    "Checkpoint",
+    "Resolution",
+    "TensorInfo",
+    "TensorRef",
+    "bundled_pairs",
+    "evaluation_prompts",
+    "expected",
+    "locate",
+    "read_header",
+    "resolve",
+]

@@ -1,0 +1,101 @@
+"""Windows and causality of a Qwen3-style draft stack.
+
+The most contradictory area of the field: engines differ on what an absent `is_causal` means and on whether
+the window counts the query. The rules here are the producers' own, see `docs/contract.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from truedraft.contract import InputError, Sourced, stated
+from truedraft.formats._book import AxisBook
+from truedraft.formats._keys import BOOLEAN, INTEGER, TEXTS, Keys
+
+_KINDS = ("full_attention", "sliding_attention")
+
+
+@dataclass(frozen=True)
+class LayerKinds:
+    """Which draft layers slide: `None` where nothing says so; `where` is the key that does."""
+
+    sliding: tuple[bool, ...] | None
+    where: str
+    by_rule: bool = False
+
+
+def read_attention(book: AxisBook, keys: Keys) -> LayerKinds:
+    """Enter all `attention` axes but `causal`; returns the layer kinds for the caller's causality rule."""
+    layers = book.value("backbone.layers")
+    kinds = _layer_kinds(keys, layers)
+    _window(book, keys, kinds, layers)
+    rule = book.rule("query", "visible iff query - key < W")
+    book.settle_each("attention.window_rule", fallback=rule)
+    head_dim = book.value("backbone.head_dim")
+    if head_dim:
+        book.settle_each("attention.scale", fallback=book.rule(head_dim**-0.5, "head_dim ** -0.5"))
+    else:
+        book.settle("attention.scale", [], note="head_dim is unknown, and the scale is head_dim ** -0.5")
+    for name, plain in (("sinks", False), ("gate", "none"), ("value_norm", False), ("kv_shared", False)):
+        book.settle_each(f"attention.{name}", fallback=book.rule(plain))
+    return kinds
+
+
+def _layer_kinds(keys: Keys, layers: int | None) -> LayerKinds:
+    where = keys.where("layer_types")
+    kinds = keys.get("layer_types", TEXTS)
+    window = keys.get("sliding_window", INTEGER)
+    uses = keys.get("use_sliding_window", BOOLEAN)
+    first = keys.get("max_window_layers", INTEGER)
+    if kinds is not None:
+        for kind in kinds:
+            if kind not in _KINDS:
+                raise InputError(f"{where}: found {kind!r:.80}, expected one of {', '.join(_KINDS)}")
+        if layers is not None and len(kinds) != layers:
+            raise InputError(f"{where}: found {len(kinds)} entries, expected {layers}, one per draft layer")
+        return LayerKinds(tuple(kind == "sliding_attention" for kind in kinds), where)
+    if layers is None:
+        return LayerKinds(None, where)
+    if window is None or uses is False:
+        pointer = "use_sliding_window" if uses is False else "sliding_window"
+        return LayerKinds((False,) * layers, keys.where(pointer), by_rule=uses is not False)
+    if uses and first is not None:
+        where = keys.where("max_window_layers")
+        return LayerKinds(tuple(i >= first for i in range(layers)), where)
+    return LayerKinds(None, where)
+
+
+def _window(book: AxisBook, keys: Keys, kinds: LayerKinds, layers: int | None) -> None:
+    claims: list[Sourced | None] = []
+    note = "no layer_types says which layers slide"
+    width = keys.get("sliding_window", INTEGER)
+    forced = _forced_window(keys, width, layers)
+    if forced is not None and not (kinds.sliding and any(kinds.sliding)):
+        claims.append(forced)
+    elif kinds.sliding is not None:
+        if any(kinds.sliding) and width is None:
+            note = f"{kinds.where} has sliding layers, but {keys.where('sliding_window')} is absent"
+        else:
+            value = tuple(width if slides else None for slides in kinds.sliding)
+            claim = stated(value, kinds.where)
+            if kinds.by_rule:
+                claim = book.rule(value, "Qwen3Config: no sliding_window, no sliding layers")
+            claims.append(claim)
+            if any(kinds.sliding) and keys.get("use_sliding_window", BOOLEAN) is False:
+                # Qwen3Config sets sliding_window to None unless use_sliding_window is true.
+                claims.append(stated((None,) * len(value), keys.where("use_sliding_window")))
+            claims.append(forced)
+    book.settle("attention.window", claims, note=note)
+
+
+def _forced_window(keys: Keys, width: int | None, layers: int | None) -> Sourced | None:
+    """ModelOpt's export: `use_swa` windows every layer and leaves `layer_types` alone."""
+    forced = keys.get("dflash_config/use_swa", BOOLEAN)
+    own = keys.get("dflash_config/swa_window_size", INTEGER)
+    if not forced or layers is None:
+        return None
+    pointer = "dflash_config/swa_window_size" if own is not None else "sliding_window"
+    width = own if own is not None else width
+    if width is None:
+        raise InputError(f"{keys.where('dflash_config/use_swa')}: found true, but no window size beside it")
+    return stated((width,) * layers, keys.where(pointer))

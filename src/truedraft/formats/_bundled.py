@@ -1,0 +1,107 @@
+"""Names that the user may give: directories, and the pairs that ship with the package."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from truedraft.contract import InputError
+from truedraft.formats._json import load_object
+
+PAIRS = Path(__file__).resolve().parent.parent / "pairs"
+
+Located = tuple[Path | None, Path | None]
+
+
+def locate(name: str | Path) -> Located:
+    """Target and drafter directory that `name` stands for.
+
+    A bundled pair (`tiny`, `tiny/dspark`) gives both; a directory gives itself as the first. A directory
+    that is called like a bundled pair must be written with a leading `./`. Raises `InputError` if `name` is
+    neither.
+    """
+    if isinstance(name, str) and (bundled := _bundled(name)) is not None:
+        return bundled
+    path = Path(name)
+    try:
+        exists, is_directory = path.exists(), path.is_dir()
+    except OSError as error:
+        raise InputError(f"{str(name)[:200]}: {error.strerror}") from None
+    if is_directory and str(name):
+        return path, None
+    if exists and str(name):
+        raise InputError(f"{name}: a file, expected the directory that holds config.json")
+    known = ", ".join(bundled_pairs()) or "none"
+    raise InputError(
+        f"{str(name)!r:.200}: no such directory and no bundled pair (bundled: {known}); a hub id must be "
+        "downloaded first, truedraft does not use the network"
+    )
+
+
+def locate_pair(target: str | Path, draft: str | Path | None) -> tuple[Path, Path]:
+    """Directories of target and drafter. Without `draft`, `target` must be a bundled pair."""
+    target_directory, own_drafter = locate(target)
+    if draft is not None:
+        first, second = locate(draft)
+        own_drafter = second or first
+    if target_directory is None or own_drafter is None:
+        raise InputError(f"{target}: no drafter inside this target, expected a DRAFT directory or name")
+    return target_directory, own_drafter
+
+
+def bundled_pairs() -> tuple[str, ...]:
+    """Names of the pairs that ship with the package."""
+    return tuple(sorted(path.parent.name for path in PAIRS.glob("*/pair.json")))
+
+
+def evaluation_prompts(name: str) -> tuple[list[dict[str, str]], int]:
+    """The stated evaluation prompts (`id`, `text`) of a bundled pair, and how many tokens to generate.
+
+    Raises `InputError` if `name` is no bundled pair or its prompt file is not as documented.
+    """
+    pair = name.split("/")[0]
+    if pair not in bundled_pairs():
+        raise InputError(f"{name}: not a bundled pair, so it has no evaluation prompts")
+    file = PAIRS / pair / _text(_manifest(pair), "prompts", pair)
+    data = load_object(file)
+    prompts, count = data.get("prompts"), data.get("max_new_tokens")
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise InputError(f"{file}#/max_new_tokens: found {count!r:.80}, expected a whole number >= 1")
+    if not isinstance(prompts, list) or not prompts:
+        raise InputError(f"{file}#/prompts: expected a list of prompts")
+    out: list[dict[str, str]] = []
+    for index, prompt in enumerate(prompts):
+        fields = prompt if isinstance(prompt, dict) else {}
+        if not all(isinstance(fields.get(key), str) for key in ("id", "text")):
+            raise InputError(f"{file}#/prompts/{index}: expected an object with the strings id and text")
+        out.append({"id": fields["id"], "text": fields["text"]})
+    return out, count
+
+
+def _bundled(name: str) -> Located | None:
+    if os.path.isabs(name) or name.startswith("."):
+        return None
+    pair, _, drafter = name.rstrip("/").partition("/")
+    if pair not in bundled_pairs() or name.endswith("/"):
+        return None
+    manifest = _manifest(pair)
+    drafters = manifest.get("drafters")
+    if not isinstance(drafters, list) or not all(isinstance(d, str) for d in drafters):
+        raise InputError(f"{PAIRS / pair / 'pair.json'}#/drafters: expected a list of names")
+    drafter = drafter or _text(manifest, "default", pair)
+    if drafter not in drafters:
+        expected = ", ".join(drafters)
+        raise InputError(f"{name}: pair {pair} has no drafter {drafter!r}, expected one of {expected}")
+    return PAIRS / pair / "target", PAIRS / pair / drafter
+
+
+def _manifest(pair: str) -> dict[str, Any]:
+    return load_object(PAIRS / pair / "pair.json")
+
+
+def _text(manifest: dict[str, Any], key: str, pair: str) -> str:
+    value = manifest.get(key)
+    if not isinstance(value, str):
+        raise InputError(f"{PAIRS / pair / 'pair.json'}#/{key}: found {value!r:.80}, expected a string")
+    return value

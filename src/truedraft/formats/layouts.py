@@ -1,0 +1,155 @@
+"""Which tensors a drafter needs, and their shapes, computed from its contract.
+
+Canonical names are those of z-lab and DeepSpec checkpoints, which have no prefix (the state dicts of
+z-lab/dflash `model.py` and DeepSpec `modeling/dspark`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from truedraft.contract import Contract, InputError
+from truedraft.formats._checkpoint import Checkpoint
+from truedraft.formats._safetensors import TensorRef
+
+Dim = int | None
+"""A size, or `None` where the contract does not settle it."""
+
+
+def expected(contract: Contract) -> dict[str, tuple[Dim, ...]]:
+    """Canonical tensor name -> shape, for every tensor that a drafter of this contract needs."""
+    size = _Sizes(contract)
+    hidden, vocabulary = size("backbone.hidden_size"), contract.target.vocab_size
+    out: dict[str, tuple[Dim, ...]] = {
+        "fc.weight": (hidden, size.fused()),
+        "hidden_norm.weight": (hidden,),
+        "norm.weight": (hidden,),
+    }
+    for index in range(size("backbone.layers") or 0):
+        out |= {f"layers.{index}.{name}": dims for name, dims in _layer(size).items()}
+    if contract.get("embedding.source") == "own":
+        out["embed_tokens.weight"] = (vocabulary, hidden)
+    if contract.get("head.source") == "own":
+        out["lm_head.weight"] = (vocabulary, hidden)
+    return out | _markov(contract, size) | _confidence(size)
+
+
+def map_tensors(contract: Contract, draft: Checkpoint) -> tuple[dict[str, TensorRef], tuple[str, ...]]:
+    """Canonical name -> tensor, and `draft/file#name` of every tensor that no canonical name uses.
+
+    A drafter without weights gives an empty mapping. Raises `InputError` if a needed tensor is missing or has
+    another shape than the contract implies.
+    """
+    if not draft.tensors:
+        return {}, ()
+    needed = expected(contract)
+    for name, dims in needed.items():
+        if name not in draft.tensors:
+            raise InputError(f"{draft.directory}: no tensor {name}, expected one of shape {_show(dims)}")
+        found = draft.tensors[name].shape
+        if len(found) != len(dims) or any(d not in (None, n) for d, n in zip(dims, found, strict=True)):
+            raise InputError(
+                f"{draft.where_tensor(name)}: found shape {list(found)}, expected {_show(dims)}"
+                + (_fused(contract) if name == "fc.weight" else "")
+            )
+    unused = tuple(draft.where_tensor(name) for name in sorted(draft.tensors) if name not in needed)
+    return {name: draft.tensors[name] for name in needed}, unused
+
+
+class _Sizes:
+    """Values by axis; `None` where an axis is unknown or in conflict: nothing is held against it then."""
+
+    def __init__(self, contract: Contract) -> None:
+        self._contract = contract
+        self._open = {conflict.axis for conflict in contract.conflicts}
+
+    def __call__(self, axis: str) -> Dim:
+        value = self.settled(axis)
+        return value if isinstance(value, int) else None
+
+    def settled(self, axis: str) -> Any:
+        """The axis's value, or `None`."""
+        return None if axis in self._open else self._contract.get(axis)
+
+    def fused(self) -> Dim:
+        taps = len(self._contract.tuple_of("taps.layers"))
+        settled = taps and "taps.layers" not in self._open
+        return taps * self._contract.target.hidden_size if settled else None
+
+
+def _layer(size: _Sizes) -> Mapping[str, tuple[Dim, ...]]:
+    hidden, inner = size("backbone.hidden_size"), size("backbone.intermediate_size")
+    head_dim = size("backbone.head_dim")
+    query = _times(size("backbone.heads"), head_dim)
+    key = _times(size("backbone.kv_heads"), head_dim)
+    out: dict[str, tuple[Dim, ...]] = {
+        "input_layernorm.weight": (hidden,),
+        "post_attention_layernorm.weight": (hidden,),
+        "self_attn.q_proj.weight": (query, hidden),
+        "self_attn.k_proj.weight": (key, hidden),
+        "self_attn.v_proj.weight": (key, hidden),
+        "self_attn.o_proj.weight": (hidden, query),
+        "mlp.gate_proj.weight": (inner, hidden),
+        "mlp.up_proj.weight": (inner, hidden),
+        "mlp.down_proj.weight": (hidden, inner),
+    }
+    if size.settled("backbone.qk_norm"):
+        out |= {"self_attn.q_norm.weight": (head_dim,), "self_attn.k_norm.weight": (head_dim,)}
+    if size.settled("backbone.attention_bias"):
+        rows = {"q": query, "k": key, "v": key, "o": hidden}
+        out |= {f"self_attn.{which}_proj.bias": (dim,) for which, dim in rows.items()}
+    return out
+
+
+def _markov(contract: Contract, size: _Sizes) -> dict[str, tuple[Dim, ...]]:
+    if contract.get("markov.kind") not in ("vanilla", "gated", "rnn"):
+        return {}
+    vocabulary, rank, hidden = contract.target.vocab_size, size("markov.rank"), size("backbone.hidden_size")
+    out: dict[str, tuple[Dim, ...]] = {
+        f"markov_head.markov_{which}.weight": (vocabulary, rank) for which in ("w1", "w2")
+    }
+    kind = size.settled("markov.kind")
+    if kind == "gated":
+        out |= {
+            "markov_head.gate_proj.weight": (rank, _plus(hidden, rank)),
+            "markov_head.gate_proj.bias": (rank,),
+        }
+    if kind == "rnn":
+        out |= {
+            "markov_head.joint_proj.weight": (_times(3, rank), _plus(hidden, _times(2, rank))),
+            "markov_head.joint_proj.bias": (_times(3, rank),),
+        }
+    return out
+
+
+def _confidence(size: _Sizes) -> dict[str, tuple[Dim, ...]]:
+    if size.settled("confidence.input") not in ("post_norm", "pre_norm"):
+        return {}
+    width = size("backbone.hidden_size")
+    with_markov = size.settled("confidence.with_markov")
+    if with_markov is None:
+        width = None
+    elif with_markov:
+        width = _plus(width, size("markov.rank"))
+    out: dict[str, tuple[Dim, ...]] = {"confidence_head.proj.weight": (1, width)}
+    if size.settled("confidence.bias"):
+        out["confidence_head.proj.bias"] = (1,)
+    return out
+
+
+def _times(left: Dim, right: Dim) -> Dim:
+    return None if left is None or right is None else left * right
+
+
+def _plus(left: Dim, right: Dim) -> Dim:
+    return None if left is None or right is None else left + right
+
+
+def _fused(contract: Contract) -> str:
+    taps, width = len(contract.tuple_of("taps.layers")), contract.target.hidden_size
+    return f" (drafter width, {taps} taps x {width} of the target)"
+
+
+def _show(dims: tuple[Dim, ...]) -> str:
+    return "[" + ", ".join("any" if dim is None else str(dim) for dim in dims) + "]"

@@ -1,0 +1,211 @@
+"""`truedraft run` on a trained golden pair (which has no tokenizer), and all ways to call it wrongly."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from conftest import GOLDENS
+from truedraft.cli import main
+
+CASE = GOLDENS / "dflash_trained"
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Path:
+    """A copy of the trained pair that a test may spoil."""
+    shutil.copytree(CASE / "target", tmp_path / "target")
+    shutil.copytree(CASE / "draft", tmp_path / "draft")
+    return tmp_path
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    expect = json.loads((CASE / "expect.json").read_text())
+    lines = [json.dumps({"tokens": entry["prompt"]}) for entry in expect["generate"][:2]]
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("\n".join([*lines, ""]))
+    return path
+
+
+def call(capsys, pair, *more):
+    code = main(["run", str(pair / "target"), str(pair / "draft"), *map(str, more)])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_json(capsys, pair, prompts):
+    code, out, err = call(capsys, pair, "--prompt-file", prompts, "--max-new-tokens", 24, "--json")
+    report = json.loads(out)
+    assert (code, err) == (0, "")
+    assert report["schema"] == 1
+    assert len(report["contract_hash"]) == 16
+    lossless = report["lossless"]
+    assert {k: lossless[k] for k in ("method", "identical", "of", "ties")} == {
+        "method": "greedy_identity",
+        "identical": 2,
+        "of": 2,
+        "ties": 0,
+    }
+    assert set(report["acceptance"]) >= {"tau", "definition", "rounds", "survival", "conditional"}
+    assert set(report["speed"]) == {"plain_tokens_per_s", "spec_tokens_per_s", "ratio"}
+    expect = json.loads((CASE / "expect.json").read_text())
+    assert [o["tokens"] for o in report["outputs"]] == [e["output"][:24] for e in expect["generate"][:2]]
+
+
+def test_text(capsys, pair, prompts):
+    code, out, _ = call(capsys, pair, "--prompt-file", prompts, "--max-new-tokens", 12)
+    assert code == 0
+    for words in (
+        "taps.layers          1,2,4",
+        "acceptance   tau",
+        "survival",
+        "conditional",
+        "speed",
+        "lossless",
+    ):
+        assert words in out
+    assert "2 of 2 outputs identical" in out
+
+
+def test_an_override_changes_acceptance_but_not_the_output(capsys, pair, prompts):
+    runs = []
+    for override in ([], ["--set", "taps.layers=4,2,1"]):
+        _, out, _ = call(capsys, pair, "--prompt-file", prompts, "--max-new-tokens", 48, "--json", *override)
+        runs.append(json.loads(out))
+    assert runs[0]["outputs"] == runs[1]["outputs"]
+    assert runs[0]["contract_hash"] != runs[1]["contract_hash"]
+    assert runs[0]["acceptance"]["tau"] > runs[1]["acceptance"]["tau"]
+
+
+def test_records(capsys, pair, prompts, tmp_path):
+    path = tmp_path / "records.jsonl"
+    code, _, _ = call(capsys, pair, "--prompt-file", prompts, "--max-new-tokens", 12, "--records", path)
+    assert code == 0
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["output_tokens"] for line in lines] == [12, 12]
+    assert {line["schema"] for line in lines} == {1}
+    assert not list(tmp_path.glob("*.partial"))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ([], "found no prompt, expected --prompt TEXT or --prompt-file FILE"),
+        (["--prompt", "x"], "the target has no tokenizer"),
+        (["--prompt-file", "missing.jsonl"], "missing.jsonl: No such file"),
+        (["--prompt-file", "PROMPTS", "--set", "taps.layer=1"], "taps.layer"),
+        (["--prompt-file", "PROMPTS", "--set", "block.width=wide"], "block.width"),
+        (
+            ["--prompt-file", "PROMPTS", "--set", "taps.layers=1,2,9"],
+            "a tap beyond the target, found 9, expected -1 to 5",
+        ),
+        (["--prompt-file", "PROMPTS", "--set", "block.mask_token_id=256"], "256"),
+        (["--prompt-file", "PROMPTS", "--set", "attention.sinks=true"], "cannot run this yet"),
+        (["--prompt-file", "PROMPTS", "--k", "9"], "found 9, expected 0 to 5"),
+        (["--prompt-file", "PROMPTS", "--max-new-tokens", "0"], "max-new-tokens"),
+        (["--prompt-file", "PROMPTS", "--records", "no/such/folder/x"], "existing directory"),
+    ],
+)
+def test_bad_arguments_are_one_line_and_exit_2(capsys, pair, prompts, more, message):
+    more = [str(prompts) if word == "PROMPTS" else word for word in more]
+    code, out, err = call(capsys, pair, *more)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.startswith("truedraft: error: ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"tokens": []}', "found no tokens"),
+        ('{"tokens": [1, 256]}', "found token 256, expected 0 to 255"),
+        ('{"tokens": [1, -1]}', "found token -1"),
+        ('{"tokens": [true]}', "list of whole numbers"),
+        ('{"tokens": "abc"}', "list of whole numbers"),
+        ('{"tokens": [1], "text": "x"}', 'either "text" or "tokens"'),
+        ("[1, 2]", 'either "text" or "tokens"'),
+        ("{", "not JSON"),
+    ],
+)
+def test_bad_prompt_files(capsys, pair, prompts, line, message):
+    prompts.write_text(line + "\n")
+    code, out, err = call(capsys, pair, "--prompt-file", prompts)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def spoil_tensor(directory, name, change):
+    weights = load_file(directory / "model.safetensors")
+    change(weights, name)
+    save_file(weights, directory / "model.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda p: (p / "draft/model.safetensors").unlink(), "expected the drafter's weights"),
+        (lambda p: (p / "target/model.safetensors").unlink(), "expected the target's weights"),
+        (lambda p: (p / "target/config.json").write_text("{"), "target/config.json"),
+        (lambda p: shutil.rmtree(p / "draft"), "no such directory"),
+        (
+            lambda p: (p / "target/model.safetensors").write_bytes(
+                (p / "target/model.safetensors").read_bytes()[:5000]
+            ),
+            "target",
+        ),
+        (
+            lambda p: (p / "draft/model.safetensors").write_bytes(
+                (p / "draft/model.safetensors").read_bytes()[:5000]
+            ),
+            "draft/model.safetensors",
+        ),
+        (
+            lambda p: spoil_tensor(p / "draft", "norm.weight", lambda w, n: w[n].fill_(float("nan"))),
+            "norm.weight: found NaN",
+        ),
+        (
+            lambda p: spoil_tensor(p / "draft", "norm.weight", lambda w, n: w.update({n: torch.ones(5)})),
+            "norm.weight",
+        ),
+        (
+            lambda p: spoil_tensor(p / "draft", "norm.weight", lambda w, n: w.pop(n)),
+            "norm.weight",
+        ),
+        (
+            lambda p: spoil_tensor(p / "target", "model.norm.weight", lambda w, n: w.pop(n)),
+            "model.norm.weight",
+        ),
+        (
+            lambda p: spoil_tensor(
+                p / "target", "model.norm.weight", lambda w, n: w.update({n: torch.ones(5)})
+            ),
+            "model.norm.weight",
+        ),
+    ],
+)
+def test_spoilt_files_are_one_line_and_exit_2(capsys, pair, prompts, spoil, message):
+    spoil(pair)
+    code, out, err = call(capsys, pair, "--prompt-file", prompts, "--max-new-tokens", 4)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_an_unsettled_contract_exits_3_and_names_the_override(capsys, pair, prompts):
+    config = json.loads((pair / "draft/config.json").read_text())
+    del config["dflash_config"]["mask_token_id"]
+    (pair / "draft/config.json").write_text(json.dumps(config))
+    code, out, err = call(capsys, pair, "--prompt-file", prompts)
+    assert (code, out) == (3, "")
+    assert "settle with --set block.mask_token_id=VALUE, a whole number >= 0" in err
+    assert err.count("\n") == 1
+    more = ["--set", "block.mask_token_id=1", "--max-new-tokens", 4]
+    assert call(capsys, pair, "--prompt-file", prompts, *more)[0] == 0

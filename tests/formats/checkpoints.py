@@ -1,0 +1,112 @@
+"""Small checkpoint directories written without torch, for the reader tests."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+DATA = Path(__file__).parent.parent / "data"
+CONFIGS = DATA / "configs"
+GOLDENS = DATA / "goldens"
+
+TARGET: dict[str, Any] = {
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "num_hidden_layers": 8,
+    "hidden_size": 64,
+    "vocab_size": 256,
+    "max_position_embeddings": 1024,
+    "eos_token_id": 0,
+    "tie_word_embeddings": False,
+}
+
+ZLAB: dict[str, Any] = {
+    "architectures": ["DFlashDraftModel"],
+    "model_type": "qwen3",
+    "num_hidden_layers": 3,
+    "hidden_size": 64,
+    "intermediate_size": 48,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "vocab_size": 256,
+    "rms_norm_eps": 1e-6,
+    "hidden_act": "silu",
+    "attention_bias": False,
+    "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
+    "sliding_window": 16,
+    "use_sliding_window": True,
+    "rope_theta": 10000,
+    "rope_scaling": None,
+    "block_size": 8,
+    "num_target_layers": 8,
+    "dflash_config": {"mask_token_id": 1, "target_layer_ids": [1, 3, 5]},
+}
+
+DEEPSPEC: dict[str, Any] = {
+    **{k: v for k, v in ZLAB.items() if k not in ("dflash_config", "rope_theta", "rope_scaling")},
+    "architectures": ["Qwen3DSparkModel"],
+    "layer_types": ["full_attention"] * 3,
+    "sliding_window": None,
+    "use_sliding_window": False,
+    "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
+    "block_size": 7,
+    "mask_token_id": 1,
+    "target_layer_ids": [1, 3, 5],
+    "markov_rank": 24,
+    "markov_head_type": "vanilla",
+    "enable_confidence_head": True,
+    "confidence_head_with_markov": True,
+    "num_anchors": 512,
+    "tie_word_embeddings": False,
+}
+
+DELETE = object()
+
+
+def changed(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of `config` with slash-separated pointers set, or removed where the value is `DELETE`."""
+    out = copy.deepcopy(dict(config))
+    for pointer, value in changes.items():
+        *parents, last = pointer.split("/")
+        node = out
+        for name in parents:
+            node = node.setdefault(name, {})
+        if value is DELETE:
+            node.pop(last, None)
+        else:
+            node[last] = value
+    return out
+
+
+def write(directory: Path, config: object, tensors: Mapping[str, tuple[int, ...]] | None = None) -> Path:
+    """A checkpoint directory with this config and, if given, zero tensors of these shapes."""
+    directory.mkdir(parents=True, exist_ok=True)
+    text = config if isinstance(config, str) else json.dumps(config)
+    (directory / "config.json").write_text(text, encoding="utf-8")
+    if tensors is not None:
+        write_tensors(directory / "model.safetensors", tensors)
+    return directory
+
+
+def write_tensors(path: Path, tensors: Mapping[str, tuple[int, ...]], dtype: str = "F32") -> None:
+    """A valid safetensors file of zeros (F32)."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name, shape in tensors.items():
+        size = 4
+        for n in shape:
+            size *= n
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [end, end + size]}
+        end += size
+    raw(path, header, end)
+
+
+def raw(path: Path, header: object, data: int, length: int | None = None) -> None:
+    """A safetensors file with this header (object or bytes), `data` zero bytes, and a length field."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    count = len(text) if length is None else length
+    path.write_bytes(count.to_bytes(8, "little") + text + bytes(data))
