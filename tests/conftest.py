@@ -19,8 +19,14 @@ GOLDENS = DATA / "goldens"
 def random_model(kind: str) -> Any:
     """A random fp32 model of a supported architecture: vocabulary 256, 4 layers, unequal norms."""
     import torch
-    from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
-    from transformers import Qwen3Config, Qwen3ForCausalLM
+    from transformers import (
+        LlamaConfig,
+        LlamaForCausalLM,
+        Qwen2Config,
+        Qwen2ForCausalLM,
+        Qwen3Config,
+        Qwen3ForCausalLM,
+    )
 
     sizes: dict[str, Any] = {
         "vocab_size": 256,
