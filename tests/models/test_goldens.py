@@ -62,14 +62,14 @@ def test_rounds(case):
             assert done == anchor
             drafter.extend([turn], cache_)
             hidden = drafter.block([turn], cache_)
-            drafts, logits, confidence = drafter.read(hidden, turn.anchor_token[None])
+            drafts, logits, confidence = drafter.readout.read(hidden, turn.anchor_token[None])
             close(hidden, io[f"round{r}.hidden"])
             assert drafts[0].tolist() == expect["drafts"][r]
-            if drafter.markov is None:
+            if drafter.readout.markov is None:
                 wanted = io[f"round{r}.logits"]
                 close(logits, wanted[:, -logits.shape[1] :])
                 continue
-            close(drafter.base_logits(hidden), io[f"round{r}.base_logits"])
+            close(drafter.readout.base_logits(hidden), io[f"round{r}.base_logits"])
             close(logits, io[f"round{r}.corrected_logits"])
             close(torch.logit(confidence), io[f"round{r}.confidence_logits"])
             assert expect["threshold_counts"][r] == {
@@ -77,9 +77,9 @@ def test_rounds(case):
                 for threshold in expect["threshold_counts"][r]
             }
             for k, previous in enumerate(io[f"round{r}.teacher_prev"][0]):
-                state = drafter.markov.start(1) if k == 0 else state  # noqa: F821
-                corrected, state = drafter.corrected(
-                    drafter.base_logits(hidden[:, k]), previous[None], hidden[:, k], state
+                state = drafter.readout.markov.start(1) if k == 0 else state  # noqa: F821
+                corrected, state = drafter.readout.corrected(
+                    drafter.readout.base_logits(hidden[:, k]), previous[None], hidden[:, k], state
                 )
                 close(corrected, io[f"round{r}.teacher_logits"][:, k])
 

@@ -17,8 +17,8 @@ from torch import Tensor
 from truedraft.contract import Contract, InputError
 from truedraft.decode.cache import KVCache
 from truedraft.decode.protocols import Proposal, Round
+from truedraft.models.readout import Readout
 from truedraft.models.rope import RotaryTable, require_uniform
-from truedraft.models.sequence_head import MarkovHead
 from truedraft.models.visibility import block_visibility
 
 ONLY = {
@@ -62,10 +62,8 @@ class BlockDrafter:
         self.proposals: int = contract["block.proposals"]
         self.width: int = contract["block.width"]
         self.needs_anchor_features: bool = contract["context.end"] == "through_anchor"
-        self.first_slot = 1 if contract["block.first_slot"] == "unused" else 0
-        own = contract["embedding.source"] == "own", contract["head.source"] == "own"
-        self._embedding = weights["embed_tokens.weight"] if own[0] else target_embedding
-        self._head = weights["lm_head.weight"] if own[1] else target_head
+        own = contract["embedding.source"] == "own"
+        self._embedding = weights["embed_tokens.weight"] if own else target_embedding
         self.device = self._embedding.device
         self._heads: int = contract["backbone.heads"]
         self._kv_heads: int = contract["backbone.kv_heads"]
@@ -77,12 +75,7 @@ class BlockDrafter:
         self._scales: tuple[float, ...] = contract["attention.scale"]
         self._rope = RotaryTable(contract, self.device)
         self._stack(weights)
-        kind = contract.get("markov.kind") or "none"
-        self.markov = MarkovHead(kind, weights) if kind != "none" else None
-        self._confidence = weights.get("confidence_head.proj.weight")
-        self._confidence_bias = weights.get("confidence_head.proj.bias")
-        if (contract.get("confidence.input") or "none") == "none":
-            self._confidence = None
+        self.readout = Readout(contract, weights, target_head)
 
     def _stack(self, weights: Mapping[str, Tensor]) -> None:
         """Fuse q/k/v and gate/up per layer, and the context's k/v over all layers: fewer, larger products."""
@@ -115,7 +108,7 @@ class BlockDrafter:
         """Take in the rounds' context rows, run their blocks, read off γ drafts each."""
         self.extend(rounds, cache)
         hidden = self.block(rounds, cache)
-        tokens, _, confidence = self.read(hidden, torch.stack([turn.anchor_token for turn in rounds]))
+        tokens, _, confidence = self.readout.read(hidden, torch.stack([turn.anchor_token for turn in rounds]))
         return Proposal(tokens, (self.proposals,) * len(rounds), confidence=confidence)
 
     def extend(self, rounds: Sequence[Round], cache: KVCache) -> None:
@@ -239,66 +232,6 @@ class BlockDrafter:
             )
         return masks[key]
 
-    def base_logits(self, hidden: Tensor) -> Tensor:
-        """Logits [..., V] of hidden states, with multiplier and softcap, before any sequence head."""
-        logits = F.linear(hidden, self._head).float()
-        multiplier, softcap = self.contract["head.multiplier"], self.contract["head.softcap"]
-        if multiplier != 1.0:
-            logits = logits * multiplier
-        if softcap is not None and self.contract.get("head.softcap_order") != "after_sequence_head":
-            logits = _softcapped(logits, softcap)
-        return logits
-
-    def read(self, hidden: Tensor, anchors: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Greedy drafts [B, γ], their logits [B, γ, V] and confidence [B, γ] from hidden [B, width, H]."""
-        slots = hidden[:, self.first_slot : self.first_slot + self.proposals]
-        logits = self.base_logits(slots)
-        if self.markov is None:
-            tokens = logits.argmax(-1)
-        else:
-            tokens, logits = self._walk(slots, logits, anchors)
-        previous = torch.cat([anchors[:, None], tokens[:, :-1]], 1)
-        return tokens, logits, self.confidence(slots, previous)
-
-    def _walk(self, slots: Tensor, base: Tensor, anchors: Tensor) -> tuple[Tensor, Tensor]:
-        """Left to right through the Markov head: each slot is biased by the token chosen before it."""
-        assert self.markov is not None
-        state, previous = self.markov.start(len(anchors)), anchors
-        follow = self.contract["markov.previous"] == "previous_token"
-        tokens, corrected = [], []
-        for k in range(self.proposals):
-            logits, state = self.corrected(base[:, k], previous, slots[:, k], state)
-            chosen = logits.argmax(-1)
-            tokens.append(chosen)
-            corrected.append(logits)
-            previous = chosen if follow else anchors
-        return torch.stack(tokens, 1), torch.stack(corrected, 1)
-
-    def corrected(
-        self, base: Tensor, previous: Tensor, hidden: Tensor, state: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """One slot's logits [B, V] after the Markov head, and its next state."""
-        assert self.markov is not None
-        bias, state = self.markov.bias(previous, hidden, state)
-        logits = base + bias
-        softcap = self.contract["head.softcap"]
-        if softcap is not None and self.contract.get("head.softcap_order") == "after_sequence_head":
-            logits = _softcapped(logits, softcap)
-        return logits, state
-
-    def confidence_logits(self, slots: Tensor, previous: Tensor) -> Tensor:
-        """Confidence before the sigmoid [B, γ], from hidden [B, γ, H] and previous tokens [B, γ]."""
-        assert self._confidence is not None
-        inputs = slots
-        if self.contract["confidence.with_markov"]:
-            assert self.markov is not None
-            inputs = torch.cat([slots, self.markov.embedding[previous]], -1)
-        return F.linear(inputs, self._confidence, self._confidence_bias).squeeze(-1)
-
-    def confidence(self, slots: Tensor, previous: Tensor) -> Tensor | None:
-        """Expected acceptance of each draft in 0..1 [B, γ], or `None` without a confidence head."""
-        return None if self._confidence is None else torch.sigmoid(self.confidence_logits(slots, previous))
-
     def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
         return F.rms_norm(x, weight.shape, weight, self._eps)
 
@@ -317,7 +250,3 @@ def refuse_unsupported(contract: Contract) -> None:
         raise InputError(f"confidence.input=pre_norm: the {contract.family} drafter cannot run this yet")
     for name, mixed in require_uniform(contract, ["rope.rotary_dims", "rope.layout", "rope.placement"]):
         raise InputError(f"{name}={mixed}: found different values per layer, expected one for all")
-
-
-def _softcapped(logits: Tensor, cap: float) -> Tensor:
-    return cap * torch.tanh(logits / cap)

@@ -1,0 +1,94 @@
+"""From a block's hidden states to drafts: output head, Markov head, confidence head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from truedraft.contract import Contract
+from truedraft.models.sequence_head import MarkovHead
+
+
+class Readout:
+    """Reads γ drafts off a block's slots.
+
+    `weights`: canonical names to tensors. `target_head` [V, H]: used where `head.source` is `target`.
+    """
+
+    def __init__(self, contract: Contract, weights: Mapping[str, Tensor], target_head: Tensor) -> None:
+        self.contract = contract
+        self.proposals: int = contract["block.proposals"]
+        self.first_slot = 1 if contract["block.first_slot"] == "unused" else 0
+        self.head = weights["lm_head.weight"] if contract["head.source"] == "own" else target_head
+        kind = contract.get("markov.kind") or "none"
+        self.markov = MarkovHead(kind, weights) if kind != "none" else None
+        has_confidence = (contract.get("confidence.input") or "none") != "none"
+        self._confidence = weights["confidence_head.proj.weight"] if has_confidence else None
+        self._confidence_bias = weights.get("confidence_head.proj.bias")
+
+    def base_logits(self, hidden: Tensor) -> Tensor:
+        """Logits [..., V] of hidden states, with multiplier and softcap, before any sequence head."""
+        logits = F.linear(hidden, self.head).float()
+        multiplier, softcap = self.contract["head.multiplier"], self.contract["head.softcap"]
+        if multiplier != 1.0:
+            logits = logits * multiplier
+        if softcap is not None and self.contract.get("head.softcap_order") != "after_sequence_head":
+            logits = _softcapped(logits, softcap)
+        return logits
+
+    def read(self, hidden: Tensor, anchors: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Greedy drafts [B, γ], their logits [B, γ, V] and confidence [B, γ] from hidden [B, width, H]."""
+        slots = hidden[:, self.first_slot : self.first_slot + self.proposals]
+        logits = self.base_logits(slots)
+        if self.markov is None:
+            tokens = logits.argmax(-1)
+        else:
+            tokens, logits = self._walk(slots, logits, anchors)
+        previous = torch.cat([anchors[:, None], tokens[:, :-1]], 1)
+        return tokens, logits, self.confidence(slots, previous)
+
+    def _walk(self, slots: Tensor, base: Tensor, anchors: Tensor) -> tuple[Tensor, Tensor]:
+        """Left to right through the Markov head: each slot is biased by the token chosen before it."""
+        assert self.markov is not None
+        state, previous = self.markov.start(len(anchors)), anchors
+        follow = self.contract["markov.previous"] == "previous_token"
+        tokens, corrected = [], []
+        for k in range(self.proposals):
+            logits, state = self.corrected(base[:, k], previous, slots[:, k], state)
+            chosen = logits.argmax(-1)
+            tokens.append(chosen)
+            corrected.append(logits)
+            previous = chosen if follow else anchors
+        return torch.stack(tokens, 1), torch.stack(corrected, 1)
+
+    def corrected(
+        self, base: Tensor, previous: Tensor, hidden: Tensor, state: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """One slot's logits [B, V] after the Markov head, and its next state."""
+        assert self.markov is not None
+        bias, state = self.markov.bias(previous, hidden, state)
+        logits = base + bias
+        softcap = self.contract["head.softcap"]
+        if softcap is not None and self.contract.get("head.softcap_order") == "after_sequence_head":
+            logits = _softcapped(logits, softcap)
+        return logits, state
+
+    def confidence_logits(self, slots: Tensor, previous: Tensor) -> Tensor:
+        """Confidence before the sigmoid [B, γ], from hidden [B, γ, H] and previous tokens [B, γ]."""
+        assert self._confidence is not None
+        inputs = slots
+        if self.contract["confidence.with_markov"]:
+            assert self.markov is not None
+            inputs = torch.cat([slots, self.markov.embedding[previous]], -1)
+        return F.linear(inputs, self._confidence, self._confidence_bias).squeeze(-1)
+
+    def confidence(self, slots: Tensor, previous: Tensor) -> Tensor | None:
+        """Expected acceptance of each draft in 0..1 [B, γ], or `None` without a confidence head."""
+        return None if self._confidence is None else torch.sigmoid(self.confidence_logits(slots, previous))
+
+
+def _softcapped(logits: Tensor, cap: float) -> Tensor:
+    return cap * torch.tanh(logits / cap)
