@@ -143,19 +143,21 @@ def _attention(
 ) -> list[Tensor]:
     heads, kv_heads = axes["backbone.heads"], axes["backbone.kv_heads"]
     positions = [anchor + axes["block.position_offset"] + slot for slot in range(len(block))]
+    theta, dims = axes["rope.theta"][layer], axes["rope.rotary_dims"][layer]
+    frequencies = inverse_frequencies(theta, dims, axes["rope.scaling"][layer])
     keys, values = [], []
     for head in range(kv_heads):
         keys.append([])
         for position, row in [*enumerate(context), *zip(positions, block, strict=True)]:
             key = _normed_head(axes, own, "k", row, head)
-            keys[head].append(_rotated(axes, layer, key, position))
+            keys[head].append(_rotated(axes, layer, frequencies, key, position))
         values.append([_project(axes, own, "v", row, head) for row in [*context, *block]])
     concatenated = [[] for _ in block]
     for head in range(heads):
         kv_head = head // (heads // kv_heads)
         for slot, row in enumerate(block):
             query = _normed_head(axes, own, "q", row, head)
-            query = _rotated(axes, layer, query, positions[slot])
+            query = _rotated(axes, layer, frequencies, query, positions[slot])
             shares, visible = [], []
             for column, (key, value) in enumerate(zip(keys[kv_head], values[kv_head], strict=True)):
                 if _sees(axes, layer, slot, column, seen, anchor):
@@ -219,11 +221,9 @@ def _normed_head(axes: Axes, own: Weights, which: str, row: Tensor, head: int) -
     return out
 
 
-def _rotated(axes: Axes, layer: int, vector: Tensor, position: int) -> list[float]:
+def _rotated(axes: Axes, layer: int, frequencies: list[float], vector: Tensor, position: int) -> list[float]:
     dims = axes["rope.rotary_dims"][layer]
     start = 0 if axes["rope.placement"][layer] == "first" else len(vector) - dims
-    scaling = axes["rope.scaling"][layer]
-    frequencies = inverse_frequencies(axes["rope.theta"][layer], dims, scaling)
     factor = axes["rope.attention_factor"][layer]
     out = vector.tolist()
     for i, frequency in enumerate(frequencies):
@@ -274,7 +274,8 @@ def _read(
         if after:
             row = _softcapped(axes, row)
         if confidence_input != "none":
-            # The axes say "the previous token": also where `markov.previous` is always the anchor.
+            # Open in the axes' wording: with `markov.previous` = anchor, the token before is read here, as
+            # in the product (the only line decided after looking at it).
             given = hidden
             if axes["confidence.with_markov"]:
                 given = torch.cat([hidden, weights["markov_head.markov_w1.weight"][previous]])

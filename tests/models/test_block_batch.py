@@ -119,11 +119,11 @@ def test_cache_holds_the_context_and_nothing_else(setting):
         assert torch.equal(cache.values(s)[:, :, :n], values)
 
 
-@pytest.mark.parametrize("holes", [slice(0, 4), slice(13, 17), slice(17, 18), slice(0, 18)], ids=str)
+@pytest.mark.parametrize("holes", [slice(0, 4), slice(10, 13), slice(0, 14)], ids=str)
 def test_invalid_rows_are_not_seen(setting, holes):
     """Rows marked unwritten, in one sequence of two, are those the reference is told not to see."""
     pair, contract, weights, drafter = setting
-    rows, more = 18, 3
+    rows, more = 14, 2
     cache = drafter.new_cache()
     whole, torn = cache.open(), cache.open()
     turns = [turn(pair, contract, s, 0, rows) for s in (whole, torn)]

@@ -154,7 +154,8 @@ _TABLE = (
     _axis(
         "attention.window_rule",
         t.choice("query", "anchor"),
-        "query: a key is visible iff q-k < W; anchor: iff k >= anchor-W, for every slot",
+        "query: a key is visible iff q-k < W and k-q < W; "
+        "anchor: a context key iff k >= anchor-W, for every slot",
         _each("attention.window_rule", lambda rule: ("anchor" if rule == "query" else "query",)),
         per="layer",
     ),
@@ -241,7 +242,8 @@ _TABLE = (
     _axis(
         "confidence.with_markov",
         t.boolean(),
-        "the confidence head also reads the previous token's Markov embedding",
+        "the confidence head also reads the Markov embedding of the token drafted before "
+        "(whatever markov.previous)",
         required=_DSPARK,
     ),
     # backbone: not conventions but sizes, checked against the tensors

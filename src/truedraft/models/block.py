@@ -154,7 +154,9 @@ class BlockDrafter:
         """Final-norm hidden states [B, width, H] of one block per round."""
         anchors = [turn.anchor_position for turn in rounds]
         for turn in rounds:
-            cache.reserve(turn.sequence, self.width)
+            rows = cache.reserve(turn.sequence, self.width)
+            if rows != turn.anchor_position + self.needs_anchor_features:
+                raise ValueError(f"anchor at position {turn.anchor_position}: found {rows} context rows")
         ids = torch.full((len(rounds), self.width), self.contract["block.mask_token_id"], device=self.device)
         if self.contract["block.anchor_fill"] == "token":
             ids[:, 0] = torch.stack([turn.anchor_token for turn in rounds])
@@ -162,9 +164,9 @@ class BlockDrafter:
         if self.contract["embedding.scale"] != 1.0:
             x = x * self.contract["embedding.scale"]
         offset = self.contract["block.position_offset"]
-        first = torch.tensor([max(anchor + offset, 0) for anchor in anchors], device=self.device)
+        first = torch.tensor(anchors, device=self.device) + offset
         positions = (first[:, None] + torch.arange(self.width, device=self.device)).flatten()
-        cos, sin = self._rope.at(positions, max(anchors) + max(offset, 0) + self.width)
+        cos, sin = self._rope.at(positions, max(anchors) + abs(offset) + self.width)
         masks: dict[tuple[object, ...], tuple[int, Tensor | None]] = {}
         for layer in range(self._layers):
             x = x + self._attend(layer, x, cos[layer, :, None], sin[layer, :, None], rounds, cache, masks)
@@ -248,5 +250,9 @@ def refuse_unsupported(contract: Contract) -> None:
                 )
     if contract.get("confidence.input") == "pre_norm":
         raise InputError(f"confidence.input=pre_norm: the {contract.family} drafter cannot run this yet")
+    if contract.get("confidence.with_markov") and contract.get("markov.kind") == "none":
+        raise InputError(
+            "confidence.with_markov=true: found markov.kind=none, expected a Markov head to read"
+        )
     for name, mixed in require_uniform(contract, ["rope.rotary_dims", "rope.layout", "rope.placement"]):
         raise InputError(f"{name}={mixed}: found different values per layer, expected one for all")

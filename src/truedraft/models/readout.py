@@ -27,7 +27,8 @@ class Readout:
         self.markov = MarkovHead(kind, weights) if kind != "none" else None
         has_confidence = (contract.get("confidence.input") or "none") != "none"
         self._confidence = weights["confidence_head.proj.weight"] if has_confidence else None
-        self._confidence_bias = weights.get("confidence_head.proj.bias")
+        has_bias = has_confidence and contract["confidence.bias"]
+        self._confidence_bias = weights["confidence_head.proj.bias"] if has_bias else None
 
     def base_logits(self, hidden: Tensor) -> Tensor:
         """Logits [..., V] of hidden states, with multiplier and softcap, before any sequence head."""
@@ -35,7 +36,8 @@ class Readout:
         multiplier, softcap = self.contract["head.multiplier"], self.contract["head.softcap"]
         if multiplier != 1.0:
             logits = logits * multiplier
-        if softcap is not None and self.contract.get("head.softcap_order") != "after_sequence_head":
+        late = self.markov is not None and self.contract.get("head.softcap_order") == "after_sequence_head"
+        if softcap is not None and not late:
             logits = _softcapped(logits, softcap)
         return logits
 

@@ -78,11 +78,15 @@ class RotaryTable:
         spread = angles.repeat_interleave(2, -1) if self.interleaved else torch.cat([angles, angles], -1)
         self.cos, self.sin = spread.cos() * self._factors, spread.sin() * self._factors
 
-    def at(self, positions: Sequence[int] | Tensor, largest: int) -> tuple[Tensor, Tensor]:
-        """Cosine and sine [layers, rows, rotated dims] at int64 positions, none above `largest`."""
+    def at(self, positions: Tensor, largest: int) -> tuple[Tensor, Tensor]:
+        """Cosine and sine [layers, rows, rotated dims] at int64 positions of at most `largest` in size.
+
+        A negative position (an override can shift a block before the first token) turns the other way.
+        """
         if largest >= self.cos.shape[1]:
             self._build(2 * (largest + 1))
-        return self.cos[:, positions], self.sin[:, positions]
+        size = positions.abs()
+        return self.cos[:, size], self.sin[:, size] * positions.sign()[:, None]
 
     def rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """Rotate `x` [..., head dim]; cos and sin broadcast against [..., rotated dims]."""
