@@ -24,6 +24,8 @@ from typing import Any
 import torch
 import transformers
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from hf_assistant import load_assistant
 from truedraft import Decoder, load_pair, resolve
 from truedraft.formats import Resolution, evaluation_prompts
 
@@ -130,35 +132,15 @@ def transformers_arms(resolution: Resolution) -> dict[str, Arm]:
 
 
 def dflash_assistant(resolution: Resolution) -> Any:
-    """The drafter in transformers' assistant layout (two tensors renamed), or None if it cannot run there."""
-    contract = resolution.contract
-    runnable = (
-        hasattr(transformers, "MuseGlimmerAssistantModel")
-        and contract["block.first_slot"] == "unused"
-        and not any(contract["attention.causal"])
-        and not any(contract["attention.window"])
-    )
-    if not runnable:
+    """The drafter for transformers' generator, or None if that generator cannot run it."""
+    if not hasattr(transformers, "MuseGlimmerAssistantModel"):
         return None
-    from safetensors.torch import load_file, save_file
-
-    source = resolution.draft.directory
-    config = json.loads((source / "config.json").read_text())
-    nested = config.pop("dflash_config", {})
-    config |= {
-        "architectures": ["MuseGlimmerAssistantModel"],
-        "model_type": "muse_glimmer_assistant",
-        "block_size": contract["block.width"],
-        "mask_token_id": nested["mask_token_id"],
-        "target_layer_ids": nested["target_layer_ids"],
-        "rope_parameters": {"rope_theta": contract["rope.theta"][0], "rope_type": "default"},
-    }
-    names = {"fc.weight": "encoder.fc.weight", "hidden_norm.weight": "encoder.output_norm_enc.weight"}
-    weights = load_file(source / "model.safetensors")
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "config.json").write_text(json.dumps(config))
-        save_file({names.get(k, k): v for k, v in weights.items()}, Path(folder) / "model.safetensors")
-        return transformers.MuseGlimmerAssistantModel.from_pretrained(folder, dtype=torch.float32)
+        try:
+            return load_assistant(resolution.contract, resolution.draft.directory, Path(folder))
+        except ValueError as error:
+            print(f"transformers dflash left out: {error}", file=sys.stderr)
+            return None
 
 
 def report(

