@@ -37,8 +37,10 @@ def reference(kind: str, length: int, seed: int, count: int, stop: int | None = 
 
 
 @cache
-def target(kind: str) -> HFTarget:
-    return HFTarget(copy.deepcopy(random_model(kind)), (0, 2), stop_token_ids=frozenset())
+def target(kind: str, fused: bool = True) -> HFTarget:
+    made = HFTarget(copy.deepcopy(random_model(kind)), (0, 2), stop_token_ids=frozenset(), fused=fused)
+    assert made.fused is fused
+    return made
 
 
 def scripted(kind, lengths, count, error_slot, seeds=None):
@@ -47,9 +49,10 @@ def scripted(kind, lengths, count, error_slot, seeds=None):
     return ScriptedDrafter(known, GAMMA, 256, error_slot)
 
 
+@pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("length", [1, 17, 300])
-def test_plain_decoding_equals_transformers(kind, length):
-    run = Decoder(target(kind)).generate([prompt(length)], 40)[0]
+def test_plain_decoding_equals_transformers(kind, length, fused):
+    run = Decoder(target(kind, fused)).generate([prompt(length)], 40)[0]
     assert tuple(run.tokens) == reference(kind, length, 0, 40)
 
 
@@ -62,12 +65,13 @@ def test_every_accepted_length(kind, length, slot):
     assert set(run.accepted[:-1]) == {GAMMA if slot is None else slot}
 
 
-def test_batch_of_five_with_ragged_acceptance(kind):
+@pytest.mark.parametrize("fused", [True, False])
+def test_batch_of_five_with_ragged_acceptance(kind, fused):
     lengths, seeds = [1, 17, 300, 17, 5], [0, 0, 0, 3, 4]
     slots = [0, 3, None, 1, 4, 2, None]
     drafter = scripted(kind, lengths, 40, lambda n: slots[n % len(slots)], seeds)
     prompts = [prompt(n, s) for n, s in zip(lengths, seeds, strict=True)]
-    runs = Decoder(target(kind), drafter).generate(prompts, 40)
+    runs = Decoder(target(kind, fused), drafter).generate(prompts, 40)
     for run, n, s in zip(runs, lengths, seeds, strict=True):
         assert tuple(run.tokens) == reference(kind, n, s, 40)
 
@@ -127,7 +131,8 @@ def test_stream_yields_what_generate_returns():
     assert len(chunks) > 5
 
 
-def test_taps_and_logits_equal_transformers(kind):
+@pytest.mark.parametrize("fused", [True, False])
+def test_taps_and_logits_equal_transformers(kind, fused):
     tokens = prompt(40)
     model = random_model(kind)
     seen = {}
@@ -137,7 +142,7 @@ def test_taps_and_logits_equal_transformers(kind):
     with torch.inference_mode():
         plain = model(torch.tensor([tokens]), output_hidden_states=True)
     hooks[0].remove()
-    ours = HFTarget(copy.deepcopy(model), (2, -1, 3, 0))
+    ours = HFTarget(copy.deepcopy(model), (2, -1, 3, 0), fused=fused)
     cache = ours.new_cache()
     batch = Batch(torch.tensor(tokens), torch.arange(40), (0, 40), (cache.open(),))
     with torch.inference_mode():
@@ -150,8 +155,16 @@ def test_taps_and_logits_equal_transformers(kind):
     )
 
 
-def test_a_tree_of_rows_equals_its_branches_one_by_one(kind):
-    ours = target(kind)
+def test_the_fused_forward_steps_back_where_the_module_does_something_else():
+    model = copy.deepcopy(random_model("qwen3"))
+    model.model.layers[1].mlp.register_forward_hook(lambda module, inputs, output: output * 1.01)
+    assert not HFTarget(model, (1,)).fused
+    assert HFTarget(copy.deepcopy(random_model("qwen3")), (1,)).fused
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_tree_of_rows_equals_its_branches_one_by_one(kind, fused):
+    ours = target(kind, fused)
     context, rows = prompt(30), [11, 12, 13, 14, 15, 16]
     parents = (-1, 0, 0, 1, 2, 3)
     with torch.inference_mode():

@@ -9,6 +9,8 @@ a Markov head and rates them with a confidence head. Everything in which checkpo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +19,7 @@ from torch import Tensor
 from truedraft.contract import Contract, InputError
 from truedraft.decode.cache import KVCache
 from truedraft.decode.protocols import Proposal, Round
+from truedraft.models.layer import Layer, LayerWeights
 from truedraft.models.readout import Readout
 from truedraft.models.rope import RotaryTable, require_uniform
 from truedraft.models.visibility import block_visibility
@@ -42,6 +45,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
 }
 
+Masks: TypeAlias = "dict[tuple[object, ...], tuple[int, Tensor | None]]"
+
 
 class BlockDrafter:
     """A DFlash or DSpark drafter behind the `Drafter` protocol of `decode`.
@@ -65,44 +70,43 @@ class BlockDrafter:
         own = contract["embedding.source"] == "own"
         self._embedding = weights["embed_tokens.weight"] if own else target_embedding
         self.device = self._embedding.device
-        self._heads: int = contract["backbone.heads"]
         self._kv_heads: int = contract["backbone.kv_heads"]
         self._head_dim: int = contract["backbone.head_dim"]
         self._eps: float = contract["backbone.norm_eps"]
-        self._layers: int = contract["backbone.layers"]
-        self._activation = ACTIVATIONS[contract["backbone.activation"]]
-        self._qk_norm: bool = contract["backbone.qk_norm"]
         self._scales: tuple[float, ...] = contract["attention.scale"]
         self._rope = RotaryTable(contract, self.device)
-        self._stack(weights)
-        self.readout = Readout(contract, weights, target_head)
-
-    def _stack(self, weights: Mapping[str, Tensor]) -> None:
-        """Fuse q/k/v and gate/up per layer, and the context's k/v over all layers: fewer, larger products."""
-
-        def layers(name: str) -> list[Tensor]:
-            return [weights[f"layers.{i}.{name}.weight"] for i in range(self._layers)]
-
-        q, k, v = (layers(f"self_attn.{name}_proj") for name in "qkv")
         self._fc, self._output_norm = weights["fc.weight"], weights.get("hidden_norm.weight")
         self._final_norm = weights["norm.weight"]
-        self._qkv = [torch.cat(rows) for rows in zip(q, k, v, strict=True)]
-        self._context_kv = torch.stack([torch.cat(rows) for rows in zip(k, v, strict=True)])
-        self._o = layers("self_attn.o_proj")
-        self._gate_up = [
-            torch.cat(r) for r in zip(layers("mlp.gate_proj"), layers("mlp.up_proj"), strict=True)
-        ]
-        self._down = layers("mlp.down_proj")
-        self._input_norm = layers("input_layernorm")
-        self._mlp_norm = layers("post_attention_layernorm")
-        if self._qk_norm:
-            self._q_norm = layers("self_attn.q_norm")
-            self._k_norm = layers("self_attn.k_norm")
-            self._k_norms = torch.stack(self._k_norm)[:, None, None]  # [L, 1, 1, D]
+        self._layers = [self._layer(weights, f"layers.{i}") for i in range(contract["backbone.layers"])]
+        # keys and values of context rows, for all layers in one product
+        queries = contract["backbone.heads"] * self._head_dim
+        self._context_kv = torch.stack([layer.weights.qkv[queries:] for layer in self._layers])
+        norms = [layer.weights.k_norm for layer in self._layers if layer.weights.k_norm is not None]
+        self._context_norm = torch.stack(norms)[:, None, None] if norms else None  # [layers, 1, 1, D]
+        self.readout = Readout(contract, weights, target_head)
+
+    def _layer(self, weights: Mapping[str, Tensor], prefix: str) -> Layer:
+        def tensor(name: str) -> Tensor:
+            return weights[f"{prefix}.{name}.weight"]
+
+        has_norm = self.contract["backbone.qk_norm"]
+        fused = LayerWeights(
+            input_norm=tensor("input_layernorm"),
+            qkv=torch.cat([tensor(f"self_attn.{which}_proj") for which in "qkv"]),
+            o=tensor("self_attn.o_proj"),
+            mlp_norm=tensor("post_attention_layernorm"),
+            gate_up=torch.cat([tensor("mlp.gate_proj"), tensor("mlp.up_proj")]),
+            down=tensor("mlp.down_proj"),
+            q_norm=tensor("self_attn.q_norm") if has_norm else None,
+            k_norm=tensor("self_attn.k_norm") if has_norm else None,
+        )
+        activation = ACTIVATIONS[self.contract["backbone.activation"]]
+        heads: int = self.contract["backbone.heads"]
+        return Layer(fused, heads, self._kv_heads, self._head_dim, self._eps, activation)
 
     def new_cache(self) -> KVCache:
         """An empty cache of context rows."""
-        return KVCache(self._layers, self._kv_heads, self._head_dim, device=self.device)
+        return KVCache(len(self._layers), self._kv_heads, self._head_dim, device=self.device)
 
     def propose(self, rounds: Sequence[Round], cache: KVCache) -> Proposal:
         """Take in the rounds' context rows, run their blocks, read off γ drafts each."""
@@ -138,15 +142,15 @@ class BlockDrafter:
             assert self._output_norm is not None
             context = self._norm(context, self._output_norm)
         if self.contract["fusion.input_norm_on_context"]:
-            normed = torch.stack([self._norm(context, weight) for weight in self._input_norm])
+            normed = torch.stack([self._norm(context, layer.weights.input_norm) for layer in self._layers])
             kv = torch.bmm(normed, self._context_kv.transpose(1, 2))
         else:
-            kv = F.linear(context, self._context_kv.flatten(0, 1)).view(len(context), self._layers, -1)
+            kv = F.linear(context, self._context_kv.flatten(0, 1)).view(len(context), len(self._layers), -1)
             kv = kv.transpose(0, 1)
-        kv = kv.reshape(self._layers, len(context), 2, self._kv_heads, self._head_dim)
+        kv = kv.reshape(len(self._layers), len(context), 2, self._kv_heads, self._head_dim)
         keys, values = kv.permute(2, 0, 3, 1, 4)  # each [L, kv heads, rows, D]
-        if self._qk_norm:
-            keys = F.rms_norm(keys, (self._head_dim,), eps=self._eps) * self._k_norms
+        if self._context_norm is not None:
+            keys = F.rms_norm(keys, (self._head_dim,), eps=self._eps) * self._context_norm
         cos, sin = self._rope.at(positions, end)
         return self._rope.rotate(keys, cos[:, None], sin[:, None]), values
 
@@ -167,11 +171,11 @@ class BlockDrafter:
         first = torch.tensor(anchors, device=self.device) + offset
         positions = (first[:, None] + torch.arange(self.width, device=self.device)).flatten()
         cos, sin = self._rope.at(positions, max(anchors) + abs(offset) + self.width)
-        masks: dict[tuple[object, ...], tuple[int, Tensor | None]] = {}
-        for layer in range(self._layers):
-            x = x + self._attend(layer, x, cos[layer, :, None], sin[layer, :, None], rounds, cache, masks)
-            gate, up = F.linear(self._norm(x, self._mlp_norm[layer]), self._gate_up[layer]).chunk(2, -1)
-            x = x + F.linear(self._activation(gate) * up, self._down[layer])
+        masks: Masks = {}
+        for index, layer in enumerate(self._layers):
+            turn_cos, turn_sin = cos[index, :, None], sin[index, :, None]
+            query, key, value = layer.project(x, partial(self._rope.rotate, cos=turn_cos, sin=turn_sin))
+            x = layer.finish(x, self._attend(index, query, key, value, rounds, cache, masks))
         for turn in rounds:
             cache.commit(turn.sequence, ())
         return self._norm(x, self._final_norm).view(len(rounds), self.width, -1)
@@ -179,32 +183,25 @@ class BlockDrafter:
     def _attend(
         self,
         layer: int,
-        x: Tensor,
-        cos: Tensor,
-        sin: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
         rounds: Sequence[Round],
         cache: KVCache,
-        masks: dict[tuple[object, ...], tuple[int, Tensor | None]],
+        masks: Masks,
     ) -> Tensor:
-        """Attention output [B * width, H] of one layer; block keys stand behind the context rows."""
-        qkv = F.linear(self._norm(x, self._input_norm[layer]), self._qkv[layer])
-        qkv = qkv.view(len(x), -1, self._head_dim)
-        q, k, v = torch.split(qkv, [self._heads, self._kv_heads, self._kv_heads], dim=1)
-        if self._qk_norm:
-            q, k = self._norm(q, self._q_norm[layer]), self._norm(k, self._k_norm[layer])
-        q = self._rope.rotate(q, cos, sin).transpose(0, 1)  # [heads, B * width, D]
-        k, v = self._rope.rotate(k, cos, sin).transpose(0, 1), v.transpose(0, 1)
+        """Attention output [heads, B * width, D]; block keys stand behind the context rows, tentatively."""
         outputs = []
         for b, turn in enumerate(rounds):
             rows, start = slice(b * self.width, (b + 1) * self.width), cache.length(turn.sequence)
             keys, values = cache.keys(turn.sequence)[layer], cache.values(turn.sequence)[layer]
             end = start + self.width
-            keys[:, start:end], values[:, start:end] = k[:, rows], v[:, rows]
+            keys[:, start:end], values[:, start:end] = key[:, rows], value[:, rows]
             valid = cache.validity(turn.sequence)
             first, mask = self._mask(layer, turn.anchor_position, start, valid, b, masks)
             outputs.append(
                 F.scaled_dot_product_attention(
-                    q[None, :, rows],
+                    query[None, :, rows],
                     keys[None, :, first:end],
                     values[None, :, first:end],
                     attn_mask=mask,
@@ -212,8 +209,7 @@ class BlockDrafter:
                     enable_gqa=True,
                 )[0]
             )
-        packed = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1)
-        return F.linear(packed.transpose(0, 1).reshape(len(x), -1), self._o[layer])
+        return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1)
 
     def _mask(
         self,
@@ -222,7 +218,7 @@ class BlockDrafter:
         context: int,
         valid: Tensor | None,
         index: int,
-        masks: dict[tuple[object, ...], tuple[int, Tensor | None]],
+        masks: Masks,
     ) -> tuple[int, Tensor | None]:
         window = self.contract["attention.window"][layer]
         rule, causal = self.contract["attention.window_rule"][layer], self.contract["attention.causal"][layer]

@@ -1,59 +1,26 @@
 """Target adapter for Hugging Face causal LMs with softmax attention (Qwen2, Qwen3, Llama).
 
-The model's own forward runs unchanged on packed rows; only attention is replaced, through transformers'
-attention interface, by one that reads and writes our cache. Taps come from forward hooks on the tapped
-decoder layers, so the last layer's tap is the residual stream BEFORE the final norm.
+The module's own forward runs on packed rows; only attention is replaced, through transformers' attention
+interface, by one that reads and writes our cache. Taps come from forward hooks on the tapped decoder layers,
+so the last layer's tap is the residual stream BEFORE the final norm. A fused forward (`dense.py`) takes the
+module's place where a comparison at load time finds both equal.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from truedraft.contract import InputError
 from truedraft.decode.cache import KVCache
-from truedraft.decode.protocols import Batch, ancestry
+from truedraft.decode.protocols import Batch
+from truedraft.models.dense import DenseForward
+from truedraft.models.packed_attention import PackedAttention
 
 ATTENTION = "truedraft"
 MODEL_TYPES = frozenset({"qwen2", "qwen3", "llama"})
-
-
-@dataclass
-class _Step:
-    """One forward: its rows, its cache, and where each sequence's tentative rows start."""
-
-    batch: Batch
-    cache: KVCache
-    starts: list[int]
-    masks: dict[tuple[int, int | None], Tensor | None]
-
-    def mask(self, index: int, window: int | None) -> Tensor | None:
-        """Visibility bool [n, start + n] of the `index`-th sequence; `None` when everything is visible."""
-        key = (index, window)
-        if key not in self.masks:
-            self.masks[key] = self._build(index, window)
-        return self.masks[key]
-
-    def _build(self, index: int, window: int | None) -> Tensor | None:
-        rows, start = self.batch.rows_of(index), self.starts[index]
-        count, device = rows.stop - rows.start, self.batch.tokens.device
-        total = start + count
-        if self.batch.parents is not None:
-            own = ancestry(self.batch.parents[rows]).to(device)
-            visible = torch.cat([torch.ones(count, start, dtype=torch.bool, device=device), own], 1)
-        elif count == 1 and window is None:
-            return None
-        else:
-            visible = torch.ones(count, total, dtype=torch.bool, device=device).tril(start)
-        if window is not None:
-            positions = self.batch.positions[rows]
-            keys = torch.cat([torch.arange(start, device=device), positions])
-            visible = visible & (positions[:, None] - keys < window)
-        return visible
 
 
 def _attention(
@@ -64,31 +31,14 @@ def _attention(
     attention_mask: Tensor | None,
     *,
     scaling: float,
-    truedraft_step: _Step,
+    truedraft_attention: PackedAttention,
     sliding_window: int | None = None,
     **_unused: object,
 ) -> tuple[Tensor, None]:
-    """Attention of packed rows [1, heads, N, head dim] over each sequence's own cache."""
-    step, layer = truedraft_step, int(module.layer_idx)  # type: ignore[arg-type]
-    outputs = []
-    for index, sequence in enumerate(step.batch.sequence_ids):
-        rows, start = step.batch.rows_of(index), step.starts[index]
-        end = start + rows.stop - rows.start
-        keys, values = step.cache.keys(sequence)[layer], step.cache.values(sequence)[layer]
-        keys[:, start:end] = key[0, :, rows]
-        values[:, start:end] = value[0, :, rows]
-        outputs.append(
-            F.scaled_dot_product_attention(
-                query[:, :, rows],
-                keys[None, :, :end],
-                values[None, :, :end],
-                attn_mask=step.mask(index, sliding_window),
-                scale=scaling,
-                enable_gqa=True,
-            )
-        )
-    packed = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2)
-    return packed.transpose(1, 2), None
+    """Attention as transformers' interface wants it, [1, heads, N, D], over our cache."""
+    layer = int(module.layer_idx)  # type: ignore[arg-type]
+    out = truedraft_attention(layer, query[0], key[0], value[0], scaling, sliding_window)
+    return out.transpose(0, 1)[None], None
 
 
 def _no_mask(*_args: object, **_kwargs: object) -> None:
@@ -98,12 +48,18 @@ def _no_mask(*_args: object, **_kwargs: object) -> None:
 class HFTarget:
     """A transformers causal LM behind the `Target` protocol of `decode`.
 
-    `taps`: layer ids as in the axis `taps.layers` (-1: embedding output). Raises `InputError` for a model
+    `taps`: layer ids as in the axis `taps.layers` (-1: embedding output). `fused`: run the fused forward of
+    `dense.py` where it proves equal to the module's own. Raises `InputError` for a model
     type whose cache is not a plain key/value cache.
     """
 
     def __init__(
-        self, model: Any, taps: tuple[int, ...], *, stop_token_ids: frozenset[int] | None = None
+        self,
+        model: Any,
+        taps: tuple[int, ...],
+        *,
+        stop_token_ids: frozenset[int] | None = None,
+        fused: bool = True,
     ) -> None:
         from transformers import AttentionInterface, AttentionMaskInterface
 
@@ -127,13 +83,21 @@ class HFTarget:
         )
         self._layers = int(config.num_hidden_layers)
         self.taps = taps
-        self._captured: dict[int, Tensor] = {}
-        for tap in set(taps):
+        self._tapped = frozenset(taps)
+        self._caught: dict[int, Tensor] = {}
+        for tap in self._tapped:
             self._hook(tap)
+        self._dense: DenseForward | None = None
+        self._dense = self._dense_or_none() if fused else None
+
+    @property
+    def fused(self) -> bool:
+        """Whether the fused forward runs in place of the module's own."""
+        return self._dense is not None
 
     def _hook(self, tap: int) -> None:
         def keep(_module: nn.Module, _inputs: Any, output: Any) -> None:
-            self._captured[tap] = output[0] if isinstance(output, tuple) else output
+            self._caught[tap] = output[0] if isinstance(output, tuple) else output
 
         inner = self.model.model
         module = inner.embed_tokens if tap < 0 else inner.layers[tap]
@@ -157,19 +121,63 @@ class HFTarget:
 
     def forward(self, batch: Batch, cache: KVCache) -> tuple[Tensor, Tensor]:
         """Logits [N or len(logit_rows), V] in fp32 and taps [N, ΣH], concatenated in the order of `taps`."""
-        spans = zip(batch.sequence_ids, batch.query_start, batch.query_start[1:], strict=False)
-        starts = [cache.reserve(sequence, end - start) for sequence, start, end in spans]
-        output = self.model(
+        attention = PackedAttention.begin(batch, cache)
+        forward = self._module_forward if self._dense is None else self._dense_forward
+        hidden, seen = forward(batch, attention)
+        rows = hidden if batch.logit_rows is None else hidden[batch.logit_rows]
+        logits: Tensor = self.model.lm_head(rows)
+        features = [seen[tap] for tap in self.taps]
+        return logits.float(), torch.cat(features, -1) if features else hidden[:, :0]
+
+    def _module_forward(self, batch: Batch, attention: PackedAttention) -> tuple[Tensor, dict[int, Tensor]]:
+        """The module's own forward: final-norm hidden states [N, H], and what the hooks caught."""
+        output = self.model.model(
             input_ids=batch.tokens[None],
             position_ids=batch.positions[None],
             use_cache=False,
-            logits_to_keep=0 if batch.logit_rows is None else batch.logit_rows,
-            truedraft_step=_Step(batch, cache, starts, {}),
+            truedraft_attention=attention,
         )
-        features = [self._captured[tap][0] for tap in self.taps]
-        self._captured.clear()
-        taps = torch.cat(features, dim=-1) if features else output.logits.new_empty(len(batch.tokens), 0)
-        return output.logits[0].float(), taps
+        seen = {tap: caught[0] for tap, caught in self._caught.items()}
+        self._caught.clear()
+        return output.last_hidden_state[0], seen
+
+    def _dense_forward(self, batch: Batch, attention: PackedAttention) -> tuple[Tensor, dict[int, Tensor]]:
+        dense = self._dense
+        assert dense is not None
+
+        def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            return attention(layer, query, key, value, dense.scales[layer], dense.windows[layer])
+
+        return dense(batch.tokens, batch.positions, attend, self._tapped)
+
+    def _dense_or_none(self) -> DenseForward | None:
+        """The fused forward, if it does what the module does: same hidden states and taps on a probe text."""
+        try:
+            dense = DenseForward(self.model)
+        except (AttributeError, RuntimeError, TypeError):
+            return None
+        vocabulary = self.embedding.shape[0]
+        tokens = (torch.arange(24, device=self.device) * 7919 + 11) % vocabulary
+        found: list[list[Tensor]] = []
+        with torch.inference_mode():
+            for self._dense in (None, dense):
+                cache = self.new_cache()
+                sequence = cache.open()
+                outputs: list[Tensor] = []
+                for start, end in ((0, 16), (16, 24)):
+                    positions = torch.arange(start, end, device=self.device)
+                    batch = Batch(tokens[start:end], positions, (0, end - start), (sequence,))
+                    outputs += self.forward(batch, cache)
+                    cache.commit(sequence, range(end - start))
+                found.append(outputs)
+        return dense if all(map(_equal_but_for_rounding, *found)) else None
+
+
+def _equal_but_for_rounding(left: Tensor, right: Tensor) -> bool:
+    if left.numel() == 0:
+        return True
+    largest = float(left.abs().max())
+    return float((left - right).abs().max()) <= 512 * torch.finfo(left.dtype).eps * max(largest, 1.0)
 
 
 def _stop_ids(model: Any) -> frozenset[int]:
