@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from conftest import GOLDENS
-from truedraft import Decoder, Pair, Prompt, acceptance, load_pair, replay, resolve, run_pair
+from truedraft import Decoder, Deployment, Pair, Prompt, acceptance, load_pair, replay, resolve, run_pair
 from truedraft.contract import AcceptanceRecord
 from truedraft.decode import KVCache, Proposal
 from truedraft.measure import accepted_along
@@ -38,7 +38,7 @@ def test_report_of_a_trained_pair(batch_size):
         pair.drafter,
         prompts(),
         30,
-        batch_size=batch_size,
+        deployment=Deployment(batch_size=batch_size),
         decode_text=lambda ids: f"{len(ids)} tokens",
         on_progress=done.append,
     )
@@ -186,3 +186,17 @@ def test_no_round_no_tau():
 def test_impossible_counts_are_refused(proposed, accepted):
     with pytest.raises(ValueError, match="accepted"):
         record(proposed, accepted)
+
+
+def test_a_confidence_threshold_verifies_fewer_drafts_and_changes_no_output():
+    case = GOLDENS / "dspark_deepspec_vanilla"
+    pair = load_pair(resolve(case / "target", case / "draft"))
+    prompts_ = [Prompt("p", tuple(range(20, 40)))]
+    runs = [
+        run_pair(pair.contract, pair.target, pair.drafter, prompts_, 24, deployment=Deployment(None, t))
+        for t in (0.0, 0.5, 1.0)
+    ]
+    proposed = [run.acceptance.proposed for run in runs]
+    assert proposed[0] > proposed[1] > proposed[2] == 0
+    assert runs[0].outputs == runs[1].outputs == runs[2].outputs
+    assert all(run.lossless.ok for run in runs)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from truedraft.cli._prompts import gather, tokenize
-from truedraft.contract import DEFINITION, Acceptance, Contract, InputError, format_value
+from truedraft.contract import DEFINITION, Acceptance, Contract, Deployment, InputError, format_value
 from truedraft.formats import resolve
 
 if TYPE_CHECKING:
@@ -51,6 +51,12 @@ FULL_TEXTS = 3
     "--set", "overrides", multiple=True, metavar="AXIS=VALUE", help="Override an axis of the contract."
 )
 @click.option("--k", "speculative_tokens", type=click.IntRange(min=0), help="Drafts to verify per round.")
+@click.option(
+    "--confidence-threshold",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    help="Verify only drafts before the first one rated below this (0: all).",
+)
 @click.option("--batch-size", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads for torch.")
 @click.option("--records", type=click.Path(path_type=Path), help="Write acceptance records here, as JSONL.")
@@ -64,6 +70,7 @@ def command(
     max_new_tokens: int | None,
     overrides: tuple[str, ...],
     speculative_tokens: int | None,
+    confidence_threshold: float,
     batch_size: int,
     threads: int | None,
     records: Path | None,
@@ -106,8 +113,7 @@ def command(
             pair.drafter,
             prompts,
             max_new_tokens or stated_tokens,
-            speculative_tokens=speculative_tokens,
-            batch_size=batch_size,
+            deployment=Deployment(speculative_tokens, confidence_threshold, batch_size),
             decode_text=decode_text,
             on_progress=advance,
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from truedraft.contract import SCHEMA, Acceptance, AcceptanceRecord, Contract, acceptance
+from truedraft.contract import SCHEMA, Acceptance, AcceptanceRecord, Contract, Deployment, acceptance
 from truedraft.decode import Decoder, Drafter, Generation, Target
 from truedraft.measure.ties import is_tie
 
@@ -100,6 +100,7 @@ class RunReport:
     """All that `truedraft run` reports."""
 
     contract: Contract
+    deployment: Deployment
     lossless: Lossless
     acceptance: Acceptance
     speed: Speed
@@ -111,6 +112,7 @@ class RunReport:
         return {
             "schema": SCHEMA,
             "contract_hash": self.contract.hash,
+            "deployment": self.deployment.to_json(),
             "lossless": self.lossless.to_json(),
             "acceptance": self.acceptance.to_json(),
             "speed": self.speed.to_json(),
@@ -132,8 +134,7 @@ def run_pair(
     prompts: Sequence[Prompt],
     max_new_tokens: int,
     *,
-    speculative_tokens: int | None = None,
-    batch_size: int = 1,
+    deployment: Deployment | None = None,
     decode_text: Callable[[Sequence[int]], str] | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> RunReport:
@@ -143,7 +144,14 @@ def run_pair(
     untimed, so that neither side pays for warming up.
     """
     plain = Decoder(target)
-    speculative = Decoder(target, drafter, speculative_tokens=speculative_tokens)
+    deployment = deployment or Deployment()
+    batch_size = deployment.batch_size
+    speculative = Decoder(
+        target,
+        drafter,
+        speculative_tokens=deployment.speculative_tokens,
+        confidence_threshold=deployment.confidence_threshold,
+    )
     if prompts:
         plain.generate([prompts[0].tokens], min(max_new_tokens, 8))
         speculative.generate([prompts[0].tokens], min(max_new_tokens, 8))
@@ -164,6 +172,7 @@ def run_pair(
     )
     return RunReport(
         contract=contract,
+        deployment=replace(deployment, speculative_tokens=speculative.speculative_tokens),
         lossless=_compare(target, prompts, plain_runs, spec_runs, speculative.speculative_tokens + 1),
         acceptance=acceptance(records),
         speed=Speed(
