@@ -174,7 +174,7 @@ def acceptance_lines(figures: Acceptance) -> list[str]:
     conditional = ["  -  " if rate is None else f"{rate:5.3f}" for rate in figures.conditional]
     return [
         f"acceptance   tau {figures.tau:.3f} over {figures.rounds} rounds",
-        f"             {DEFINITION}",
+        *(f"             {part.strip()}" for part in DEFINITION.split(";")),
         "position     " + " ".join(f"{i:5d}" for i in cells),
         "survival     " + " ".join(f"{rate:5.3f}" for rate in figures.survival),
         "conditional  " + " ".join(conditional),

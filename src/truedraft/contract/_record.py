@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 DEFINITION = (
-    "tau = 1 + accepted drafts / verification rounds, bonus token included, pooled over rounds; "
-    "the round that a stop token or the length limit cut short counts the drafts that were kept"
+    "tau = 1 + accepted drafts / rounds: bonus token included, pooled over rounds; "
+    "drafts behind a stop or length cut count as neither proposed nor accepted"
 )
 
 
