@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,7 +97,8 @@ def command(
         ) from None
     if threads is not None:
         torch.set_num_threads(threads)
-    pair = load_pair(resolution)
+    with _status("loading target and drafter", quiet):
+        pair = load_pair(resolution)
     for name in pair.contract.inferred:
         source = pair.contract.axes[name].source
         _say(quiet, f"warning: {name} is inferred, not stated: {source.where if source else ''}")
@@ -196,6 +197,15 @@ def _write_records(path: Path, report: RunReport) -> None:
 def _say(quiet: bool, line: str) -> None:
     if not quiet:
         click.echo(f"truedraft: {line}", err=True)
+
+
+def _status(message: str, quiet: bool) -> AbstractContextManager[object]:
+    """A spinner on a terminal's stderr; nothing elsewhere."""
+    if quiet or not sys.stderr.isatty():
+        return nullcontext()
+    from rich.console import Console
+
+    return Console(stderr=True).status(message)
 
 
 @contextmanager

@@ -63,6 +63,7 @@ class Decoder:
     `drafter=None` decodes plainly. `speculative_tokens`: K, drafts to verify per round (default: all that
     the drafter proposes; the block keeps its width). `keep_drafts` records every round's drafts.
     `confidence_threshold`: drop the drafts from the first one whose confidence is below it (0: off).
+    `ignore_stop`: decode on past stop tokens.
     """
 
     def __init__(
