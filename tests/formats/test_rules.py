@@ -415,3 +415,14 @@ def test_deepspec_without_head_keys_is_unknown_not_guessed(tmp_path: Path) -> No
 def test_deepspec_refused(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
         contract_of(tmp_path, changed(DEEPSPEC, changes))
+
+
+def test_a_tap_of_the_last_layer_is_a_guess_for_z_lab_and_a_rule_for_deepspec(tmp_path: Path) -> None:
+    changes = {"dflash_config": {"mask_token_id": 1, "target_layer_ids": [1, 3, 7]}}
+    contract = contract_of(tmp_path, ZLAB | changes)
+    source = contract.axes["taps.state"].source
+    assert source is not None
+    assert source.kind == "inferred"
+    assert contract.inferred == ("taps.state",)
+    deepspec = contract_of(tmp_path / "deepspec", DEEPSPEC | {"target_layer_ids": [1, 3, 7]})
+    assert deepspec.inferred == ()

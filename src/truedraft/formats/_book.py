@@ -110,6 +110,11 @@ class AxisBook:
         """The value of an axis entered before, or `None`."""
         return self._axes[name].value
 
+    def value_or(self, name: str, default: Any) -> Any:
+        """The value of an axis entered before, or `default` if it has none."""
+        found = self._axes[name]
+        return found.value if found.state == "value" else default
+
     def in_conflict(self, name: str) -> bool:
         """Whether sources disagree about the axis and no override settles it."""
         return any(conflict.axis == name for conflict in self._conflicts)

@@ -34,10 +34,11 @@ MAX_WIDTH = 4096
 _REGIME = "no file of the checkpoint states it"
 
 
-def read_taps(book: AxisBook, keys: Keys, *pointers: str) -> None:
+def read_taps(book: AxisBook, keys: Keys, *pointers: str, last_layer: Sourced | None = None) -> None:
     """Enter all `taps` axes from lists of 0-based layer ids (id k = output of layer k).
 
-    Raises `InputError` for repeated taps and taps outside the target, overridden or not.
+    `last_layer`: what is known of the state of a tap of the last layer, where the rule for the other layers
+    does not reach. Raises `InputError` for repeated taps and taps outside the target, overridden or not.
     """
     target = book.target
     claims = keys.claims(INTEGERS, *pointers)
@@ -48,7 +49,10 @@ def read_taps(book: AxisBook, keys: Keys, *pointers: str) -> None:
     taps = book.settle("taps.layers", claims, note=_default_taps_note(book), remark=remark)
     if isinstance(taps.value, tuple) and taps.source is not None:
         _check_taps([integer(k) for k in taps.value], taps.source.where, target.layers, remark)
-    book.settle_each("taps.state", fallback=book.rule("residual", "residual stream after the layer"))
+    state = book.rule("residual", "residual stream after the layer")
+    if last_layer is not None and target.layers - 1 in book.value_or("taps.layers", ()):
+        state = last_layer
+    book.settle_each("taps.state", fallback=state)
     book.settle("taps.basis", [], book.rule("plain"))
 
 

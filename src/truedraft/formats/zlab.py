@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from truedraft.contract import Contract, TargetSpec
+from truedraft.contract import Contract, TargetSpec, inferred
 from truedraft.formats import _common
 from truedraft.formats._attention import LayerKinds, read_attention
 from truedraft.formats._backbone import read_backbone
@@ -22,6 +22,11 @@ from truedraft.formats._rope import read_rope
 DIALECT = "zlab"
 DESCRIPTION = "z-lab DFlash (DFlashDraftModel)"
 REFERENCE = "z-lab/dflash@07ebd93 model.py"
+
+_LAST_TAP = (
+    "the last layer is tapped: z-lab's generation would take hidden_states[-1], which transformers gives "
+    "after the final norm; engines capture the residual stream, and no published checkpoint decides it"
+)
 
 
 def matches(config: Mapping[str, Any]) -> bool:
@@ -46,7 +51,8 @@ def read(target: TargetSpec, draft: Checkpoint, overrides: Overrides) -> Contrac
     read_backbone(book, keys, draft)
     _common.check_vocabulary(book, keys, "vocab_size", "draft_vocab_size")
     _common.check_borrowed_width(book)
-    _common.read_taps(book, keys, "dflash_config/target_layer_ids", "target_layer_ids")
+    pointers = ("dflash_config/target_layer_ids", "target_layer_ids")
+    _common.read_taps(book, keys, *pointers, last_layer=inferred("residual", _LAST_TAP))
     read_fusion(book)
     _common.read_block(book, keys, "unused", "dflash_config/block_size", "block_size")
     kinds = read_attention(book, keys)
