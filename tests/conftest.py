@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny models: threads would only wait for each other
 
 DATA = Path(__file__).parent / "data"
 GOLDENS = DATA / "goldens"
