@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -110,6 +112,24 @@ def test_records(capsys, pair, prompts, tmp_path):
         (["--prompt-file", "PROMPTS", "--k", "9"], "found 9, expected 0 to 5"),
         (["--prompt-file", "PROMPTS", "--max-new-tokens", "0"], "max-new-tokens"),
         (["--prompt-file", "PROMPTS", "--records", "no/such/folder/x"], "existing directory"),
+        (["--prompt-file", "PROMPTS", "--records", "PROMPTS"], "found the prompt file"),
+        (["--prompt-file", "PROMPTS", "--records", "."], "expected a new or a regular file"),
+        (["--prompt-file", "PROMPTS", "--records", "/dev/null"], "expected a new or a regular file"),
+        (["--prompt-file", "PROMPTS", "--confidence-threshold", "nan"], "found nan, expected 0 to 1"),
+        (["--prompt-file", "PROMPTS", "--threads", "100000"], "threads"),
+        (["--prompt-file", "/dev/zero"], "more than"),
+        (["--prompt-file", "PROMPTS", "--set", "rope.rotary_dims=3"], "even number up to head_dim 32"),
+        (["--prompt-file", "PROMPTS", "--set", "rope.rotary_dims=64"], "even number up to head_dim 32"),
+        (["--prompt-file", "PROMPTS", "--set", "block.position_offset=99999999"], "expected -4096 to 4096"),
+        (
+            [
+                "--prompt-file",
+                "PROMPTS",
+                "--set",
+                "rope.scaling=yarn:factor=2:original_max_position_embeddings=64:beta_fast=-1",
+            ],
+            "found no rotary frequencies",
+        ),
     ],
 )
 def test_bad_arguments_are_one_line_and_exit_2(capsys, pair, prompts, more, message):
@@ -132,6 +152,9 @@ def test_bad_arguments_are_one_line_and_exit_2(capsys, pair, prompts, more, mess
         ('{"tokens": [1], "text": "x"}', 'either "text" or "tokens"'),
         ("[1, 2]", 'either "text" or "tokens"'),
         ("{", "not JSON"),
+        ("", "found no prompt"),
+        (json.dumps({"tokens": [1] * 1024}), "found 1024 tokens, expected fewer than the target's 1024"),
+        ('{"id": "mine", "tokens": []}', "prompt mine: found no tokens"),
     ],
 )
 def test_bad_prompt_files(capsys, pair, prompts, line, message):
@@ -197,6 +220,98 @@ def test_spoilt_files_are_one_line_and_exit_2(capsys, pair, prompts, spoil, mess
     assert (code, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
+
+
+def edit_config(directory, **changes):
+    path = directory / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+LONGROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 1e4,
+    "factor": 2.0,
+    "short_factor": [1.0] * 16,
+    "long_factor": [4.0] * 16,
+    "original_max_position_embeddings": 24,
+}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (
+            lambda p: spoil_tensor(p / "target", "model.norm.weight", lambda w, n: w[n].fill_(float("nan"))),
+            "target#model.norm.weight: found NaN",
+        ),
+        (
+            lambda p: spoil_tensor(
+                p / "target", "model.norm.weight", lambda w, n: w.update({n: w[n].char()})
+            ),
+            "found dtype I8, expected F32, F16, BF16, F64",
+        ),
+        (
+            lambda p: spoil_tensor(p / "draft", "norm.weight", lambda w, n: w.update({n: w[n].bool()})),
+            "found dtype BOOL, expected F32, F16, BF16, F64",
+        ),
+        (lambda p: edit_config(p / "target", rope_parameters=LONGROPE), "found rope_type 'longrope'"),
+        (
+            lambda p: edit_config(p / "target", rope_parameters={"rope_type": "default", "rope_theta": -5.0}),
+            "found NaN or infinite logits",
+        ),
+        (lambda p: edit_config(p / "target", num_attention_heads=0), "transformers cannot use it"),
+        (lambda p: edit_config(p / "target", hidden_act="foo"), "transformers cannot use it"),
+        (
+            lambda p: edit_config(p / "target", layer_types=["sliding_attention"] * 6, sliding_window=None),
+            "transformers cannot use it",
+        ),
+    ],
+)
+def test_targets_that_cannot_be_trusted(capsys, pair, prompts, spoil, message):
+    spoil(pair)
+    code, out, err = call(capsys, pair, "--prompt-file", prompts, "--max-new-tokens", 4)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_records_go_through_a_link_and_leave_other_files_alone(capsys, pair, prompts, tmp_path):
+    real, link, other = tmp_path / "real.jsonl", tmp_path / "link.jsonl", tmp_path / "link.jsonl.partial"
+    real.write_text("old")
+    other.write_text("mine")
+    link.symlink_to(real)
+    code, _, _ = call(capsys, pair, "--prompt-file", prompts, "--max-new-tokens", 4, "--records", link)
+    assert code == 0
+    assert link.is_symlink()
+    assert len(real.read_text().splitlines()) == 2
+    assert other.read_text() == "mine"
+
+
+def test_a_prompt_file_may_begin_with_a_byte_order_mark(capsys, pair, prompts):
+    prompts.write_bytes(b"\xef\xbb\xbf" + prompts.read_bytes())
+    assert call(capsys, pair, "--prompt-file", prompts, "--max-new-tokens", 4)[0] == 0
+
+
+@pytest.mark.parametrize("text", [chr(0xDCFF), chr(0xD800)])
+def test_text_that_is_no_unicode(capsys, text):
+    code = main(["run", "tiny", "--prompt", text, "--max-new-tokens", "4"])
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert "expected Unicode text" in err
+
+
+def test_a_prompt_beyond_the_context_is_one_line(capsys):
+    code = main(["run", "tiny", "--prompt", "word " * 2000])
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert "expected fewer than the target's 1024 positions" in err
+    assert err.count("\n") == 1
+
+
+def test_a_closed_stdout_is_no_traceback():
+    command = f"{sys.executable} -m truedraft contract tiny >&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_an_unsettled_contract_exits_3_and_names_the_override(capsys, pair, prompts):

@@ -63,7 +63,11 @@ def _unread(contract: Contract, style: Style) -> Iterator[str]:
     if contract.unread_keys:
         yield ""
         yield style.warn("unread keys (no reader used them)")
-    yield from (f"  {key}" for key in contract.unread_keys)
+    yield from (f"  {_printable(key)}" for key in contract.unread_keys)
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _unknown(contract: Contract, style: Style) -> Iterator[str]:

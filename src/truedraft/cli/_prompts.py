@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from truedraft.contract import InputError
+from truedraft.contract import InputError, TargetSpec
 from truedraft.formats import bundled_pairs, evaluation_prompts
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ def gather(target: str, texts: Sequence[str], file: Path | None) -> tuple[list[d
         entries += list(_from_file(file))
     if entries:
         return entries, DEFAULT_NEW_TOKENS
+    if file is not None:
+        raise InputError(f"{file}: found no prompt, expected at least one")
     if target.split("/")[0] in bundled_pairs():
         stated, count = evaluation_prompts(target)
         return list(stated), count
@@ -36,16 +38,18 @@ def gather(target: str, texts: Sequence[str], file: Path | None) -> tuple[list[d
 def _from_file(path: Path) -> Iterable[dict[str, Any]]:
     """One prompt per line of a `.jsonl` file ({"text"} or {"tokens"}, optional "id"); else one whole text."""
     try:
-        if path.stat().st_size > LIMIT_BYTES:
-            raise InputError(f"{path}: found {path.stat().st_size} bytes, expected at most {LIMIT_BYTES}")
-        content = path.read_text(encoding="utf-8")
+        with path.open("rb") as stream:
+            raw = stream.read(LIMIT_BYTES + 1)
+        if len(raw) > LIMIT_BYTES:
+            raise InputError(f"{path}: found more than {LIMIT_BYTES} bytes, expected a prompt file")
+        content = raw.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise InputError(f"{path}: {reason}, expected a prompt file") from None
     if path.suffix != ".jsonl":
         yield {"id": path.stem, "text": content}
         return
-    for number, line in enumerate(content.splitlines(), 1):
+    for number, line in enumerate(content.split("\n"), 1):
         if not line.strip():
             continue
         try:
@@ -57,30 +61,47 @@ def _from_file(path: Path) -> Iterable[dict[str, Any]]:
         yield {"id": str(entry.get("id", f"{path.stem}:{number}")), **entry}
 
 
-def tokenize(entries: Iterable[dict[str, Any]], tokenizer: Any, vocab_size: int) -> list[Prompt]:
-    """Token ids of every entry. Raises `InputError` for empty prompts and ids outside the vocabulary."""
+def tokenize(entries: Iterable[dict[str, Any]], tokenizer: Any, target: TargetSpec) -> list[Prompt]:
+    """Token ids of every entry.
+
+    Raises `InputError` for empty prompts, ids outside the vocabulary and prompts beyond the context.
+    """
     from truedraft.measure import Prompt
 
     prompts = []
     for entry in entries:
-        name = entry["id"]
-        if "tokens" in entry:
-            ids = entry["tokens"]
-            good = isinstance(ids, list) and all(isinstance(i, int) and not isinstance(i, bool) for i in ids)
-            if not good:
-                raise InputError(f"prompt {name}: expected tokens to be a list of whole numbers")
-        elif not isinstance(entry["text"], str):
-            raise InputError(f"prompt {name}: found {entry['text']!r}, expected text")
-        elif tokenizer is None:
-            raise InputError(
-                f"prompt {name}: the target has no tokenizer; expected a .jsonl prompt file with tokens"
-            )
-        else:
-            ids = tokenizer(entry["text"]).input_ids
-        if not ids:
-            raise InputError(f"prompt {name}: found no tokens, expected at least 1")
-        outside = next((i for i in ids if not 0 <= i < vocab_size), None)
-        if outside is not None:
-            raise InputError(f"prompt {name}: found token {outside}, expected 0 to {vocab_size - 1}")
-        prompts.append(Prompt(str(name), tuple(ids)))
+        name = str(entry["id"])
+        try:
+            ids = _ids(entry, tokenizer)
+            _check(ids, target)
+        except InputError as error:
+            raise InputError(f"prompt {name:.80}: {error}") from None
+        prompts.append(Prompt(name, tuple(ids)))
     return prompts
+
+
+def _ids(entry: dict[str, Any], tokenizer: Any) -> list[int]:
+    from truedraft.models import encode
+
+    if "tokens" in entry:
+        ids = entry["tokens"]
+        if not isinstance(ids, list) or not all(isinstance(i, int) and not isinstance(i, bool) for i in ids):
+            raise InputError("expected tokens to be a list of whole numbers")
+        return ids
+    if not isinstance(entry["text"], str):
+        raise InputError(f"found {entry['text']!r:.80}, expected text")
+    if tokenizer is None:
+        raise InputError("the target has no tokenizer; expected a .jsonl prompt file with tokens")
+    return encode(tokenizer, entry["text"])
+
+
+def _check(ids: list[int], target: TargetSpec) -> None:
+    if not ids:
+        raise InputError("found no tokens, expected at least 1")
+    outside = next((i for i in ids if not 0 <= i < target.vocab_size), None)
+    if outside is not None:
+        raise InputError(f"found token {outside!s:.40}, expected 0 to {target.vocab_size - 1}")
+    if len(ids) >= target.max_positions:
+        raise InputError(
+            f"found {len(ids)} tokens, expected fewer than the target's {target.max_positions} positions"
+        )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from truedraft.cli._prompts import gather, tokenize
+from truedraft.cli._records import check_records, write_records
 from truedraft.contract import DEFINITION, Acceptance, Contract, Deployment, InputError, format_value
 from truedraft.formats import resolve
 
@@ -58,7 +61,7 @@ FULL_TEXTS = 3
     help="Verify only drafts before the first one rated below this (0: all).",
 )
 @click.option("--batch-size", type=click.IntRange(min=1), default=1, show_default=True)
-@click.option("--threads", type=click.IntRange(min=1), help="CPU threads for torch.")
+@click.option("--threads", type=click.IntRange(1, 256), help="CPU threads for torch.")
 @click.option("--records", type=click.Path(path_type=Path), help="Write acceptance records here, as JSONL.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
@@ -84,13 +87,16 @@ def command(
     """
     resolution = resolve(target, draft, overrides)
     entries, stated_tokens = gather(target, texts, prompt_file)
-    if records is not None and not records.resolve().parent.is_dir():
-        raise InputError(f"{records}: expected a path in an existing directory")
+    if not 0 <= confidence_threshold <= 1:
+        raise InputError(f"--confidence-threshold: found {confidence_threshold}, expected 0 to 1")
+    if records is not None:
+        check_records(records, prompt_file)
     try:
-        import torch
+        with interrupts_deferred():
+            import torch
 
-        from truedraft.measure import run_pair
-        from truedraft.models import load_pair
+            from truedraft.measure import run_pair
+            from truedraft.models import load_pair
     except ImportError as error:
         raise InputError(
             f"run needs torch and transformers ({error}): pip install 'truedraft[engine]'"
@@ -102,7 +108,7 @@ def command(
     for name in pair.contract.inferred:
         source = pair.contract.axes[name].source
         _say(quiet, f"warning: {name} is inferred, not stated: {source.where if source else ''}")
-    prompts = tokenize(entries, pair.tokenizer, pair.contract.target.vocab_size)
+    prompts = tokenize(entries, pair.tokenizer, pair.contract.target)
     decode_text: Callable[..., str] | None = None
     if pair.tokenizer is not None:
         tokenizer = pair.tokenizer
@@ -119,7 +125,7 @@ def command(
             on_progress=advance,
         )
     if records is not None:
-        _write_records(records, report)
+        write_records(records, report.records)
     click.echo(json.dumps(report.to_json(), allow_nan=False) if as_json else render(report))
     return 0 if report.lossless.ok else 1
 
@@ -182,16 +188,20 @@ def acceptance_lines(figures: Acceptance) -> list[str]:
     ]
 
 
-def _write_records(path: Path, report: RunReport) -> None:
-    lines = [json.dumps(record.to_json(), allow_nan=False) + "\n" for record in report.records]
-    partial = path.with_name(path.name + ".partial")
+@contextmanager
+def interrupts_deferred() -> Iterator[None]:
+    """Hold Ctrl-C back: torch aborts the process if it is interrupted while it is being imported."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread receives signals
+        return
+    held: list[int] = []
+    previous = signal.signal(signal.SIGINT, lambda number, _frame: held.append(number))
     try:
-        partial.write_text("".join(lines), encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}, expected a writable file") from None
+        yield
     finally:
-        partial.unlink(missing_ok=True)
+        signal.signal(signal.SIGINT, previous)
+    if held:
+        raise KeyboardInterrupt
 
 
 def _say(quiet: bool, line: str) -> None:

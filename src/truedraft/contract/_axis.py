@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from truedraft.contract._errors import InputError
-from truedraft.contract._values import Value, ValueType
+from truedraft.contract._values import Record, Value, ValueType, format_value
 
 if TYPE_CHECKING:
     from truedraft.contract._contract import Contract
@@ -68,7 +68,7 @@ class Axis:
             return self._parse_scalar(text)
         entries: list[Value] = []
         for item in text.split(","):
-            repeated = re.fullmatch(r"(\d{1,4})[x×](.+)", item.strip())
+            repeated = re.fullmatch(r"([0-9]{1,4})[x×](.+)", item.strip())
             times, word = (int(repeated[1]), repeated[2]) if repeated else (1, item)
             entries += [self._parse_scalar(word)] * times
         if not self.open_length and count is not None:
@@ -91,7 +91,7 @@ class Axis:
         else:
             valid = self.type.accepts(value)
         if not valid:
-            raise InputError(f"--set {self.name}: found {word!r}, expected {self.type.expects}")
+            raise InputError(f"--set {self.name}: found {word!r:.80}, expected {self.type.expects}")
         return value
 
     def check(self, value: Value, where: str) -> None:
@@ -101,7 +101,8 @@ class Axis:
             raise InputError(f"{where}: found {value!r}, expected a list ({self.type.expects} each)")
         for entry in entries:
             if not self.type.accepts(entry):
-                raise InputError(f"{where}: found {entry!r}, expected {self.type.expects}")
+                found = format_value(entry) if isinstance(entry, Record) else repr(entry)
+                raise InputError(f"{where}: found {found:.80}, expected {self.type.expects}")
 
     def normal(self, value: Value) -> Value:
         """The one form of a checked value, so that equal meanings hash alike."""

@@ -178,6 +178,9 @@ class Decoder:
             cache.commit(sequence.target_id, range(count))
             taps.append(features)
             choice = logits.argmax(-1)
+            if not torch.isfinite(logits).all():
+                index = sequence.index
+                raise InputError(f"prompt {index}: found NaN or infinite logits, expected a working target")
         sequence.round = Round(
             sequence.draft_id,
             torch.cat(taps),

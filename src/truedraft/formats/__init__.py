@@ -7,7 +7,7 @@ from truedraft.formats._bundled import bundled_pairs, evaluation_prompts, locate
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._resolve import Resolution, resolve
 from truedraft.formats._safetensors import TensorInfo, TensorRef, read_header
-from truedraft.formats.layouts import expected
+from truedraft.formats.layouts import check_dtype, expected
 
 __all__ = [
     "Checkpoint",
@@ -15,6 +15,7 @@ __all__ = [
     "TensorInfo",
     "TensorRef",
     "bundled_pairs",
+    "check_dtype",
     "evaluation_prompts",
     "expected",
     "locate",

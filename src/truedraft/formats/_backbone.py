@@ -32,10 +32,10 @@ def read_backbone(book: AxisBook, keys: Keys, draft: Checkpoint) -> None:
         book,
         keys,
         "hidden_size",
-        _dims(draft, r"(hidden_)?norm\.weight|layers\.\d+\.\w+_layernorm\.weight", 0),
+        _dims(draft, r"(hidden_)?norm\.weight|layers\.[0-9]+\.\w+_layernorm\.weight", 0),
     )
-    _size(book, keys, "intermediate_size", _dims(draft, r"layers\.\d+\.mlp\.(gate|up)_proj\.weight", 0))
-    _size(book, keys, "head_dim", _dims(draft, r"layers\.\d+\.self_attn\.[qk]_norm\.weight", 0))
+    _size(book, keys, "intermediate_size", _dims(draft, r"layers\.[0-9]+\.mlp\.(gate|up)_proj\.weight", 0))
+    _size(book, keys, "head_dim", _dims(draft, r"layers\.[0-9]+\.self_attn\.[qk]_norm\.weight", 0))
     _heads(book, keys, draft, "heads", "num_attention_heads", "q")
     _heads(book, keys, draft, "kv_heads", "num_key_value_heads", "[kv]")
     eps = keys.claim("rms_norm_eps", NUMBER)
@@ -50,7 +50,7 @@ def read_backbone(book: AxisBook, keys: Keys, draft: Checkpoint) -> None:
 
 def _layers(book: AxisBook, keys: Keys, draft: Checkpoint) -> None:
     claims = [keys.claim("num_hidden_layers", INTEGER)]
-    indices = {int(m[1]) for name in draft.tensors if (m := re.match(r"layers\.(\d{1,6})\.", name))}
+    indices = {int(m[1]) for name in draft.tensors if (m := re.match(r"layers\.([0-9]{1,6})\.", name))}
     if indices:
         last = f"layers.{max(indices)}."
         name = min(n for n in draft.tensors if n.startswith(last))
@@ -69,7 +69,7 @@ def _size(book: AxisBook, keys: Keys, key: str, seen: Sourced | None) -> None:
 
 
 def _heads(book: AxisBook, keys: Keys, draft: Checkpoint, axis: str, key: str, which: str) -> None:
-    rows = _dims(draft, rf"layers\.\d+\.self_attn\.{which}_proj\.weight", 0)
+    rows = _dims(draft, rf"layers\.[0-9]+\.self_attn\.{which}_proj\.weight", 0)
     head_dim = book.value("backbone.head_dim")
     seen = None
     if rows is not None and head_dim and not book.in_conflict("backbone.head_dim"):

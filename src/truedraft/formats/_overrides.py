@@ -63,7 +63,7 @@ class Overrides:
 
 
 def _parse(item: str) -> Override:
-    match = re.fullmatch(r"([^=\[\]]+)(?:\[(\d{1,6})\])?=(.*)", item.strip(), re.DOTALL)
+    match = re.fullmatch(r"([^=\[\]]+)(?:\[([0-9]{1,6})\])?=(.*)", item.strip(), re.DOTALL)
     if match is None:
         raise InputError(f"--set {item[:80]}: expected axis=value or axis[entry]=value")
     axis, index, text = match[1].strip(), match[2], match[3].strip()

@@ -13,6 +13,9 @@ from truedraft.contract import Contract, InputError
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._safetensors import TensorRef
 
+DTYPES = ("F32", "F16", "BF16", "F64")
+"""Tensor dtypes that models are loaded from."""
+
 Dim = int | None
 """A size, or `None` where the contract does not settle it."""
 
@@ -47,6 +50,7 @@ def map_tensors(contract: Contract, draft: Checkpoint) -> tuple[dict[str, Tensor
     for name, dims in needed.items():
         if name not in draft.tensors:
             raise InputError(f"{draft.directory}: no tensor {name}, expected one of shape {_show(dims)}")
+        check_dtype(draft, name)
         found = draft.tensors[name].shape
         if len(found) != len(dims) or any(d not in (None, n) for d, n in zip(dims, found, strict=True)):
             raise InputError(
@@ -55,6 +59,18 @@ def map_tensors(contract: Contract, draft: Checkpoint) -> tuple[dict[str, Tensor
             )
     unused = tuple(draft.where_tensor(name) for name in sorted(draft.tensors) if name not in needed)
     return {name: draft.tensors[name] for name in needed}, unused
+
+
+def check_dtype(checkpoint: Checkpoint, name: str) -> None:
+    """Raise `InputError` unless a tensor holds plain floating-point numbers.
+
+    Integers and scale-less 8-bit floats are quantised weights; cast as they are they would be noise.
+    """
+    found = checkpoint.tensors[name].dtype
+    if found not in DTYPES:
+        raise InputError(
+            f"{checkpoint.where_tensor(name)}: found dtype {found}, expected {', '.join(DTYPES)}"
+        )
 
 
 class _Sizes:

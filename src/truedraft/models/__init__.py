@@ -1,7 +1,7 @@
 """Targets and drafters, built from a contract and tensors. Needs torch."""
 
 from truedraft.models.block import BlockDrafter
-from truedraft.models.load import Pair, load_pair
+from truedraft.models.load import Pair, encode, load_pair
 from truedraft.models.target import HFTarget
 
-__all__ = ["BlockDrafter", "HFTarget", "Pair", "load_pair"]
+__all__ = ["BlockDrafter", "HFTarget", "Pair", "encode", "load_pair"]

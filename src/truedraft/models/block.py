@@ -45,6 +45,9 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
 }
 
+FARTHEST = 4096
+"""Largest offset of a block's positions: it bounds the rotary table."""
+
 Masks: TypeAlias = "dict[tuple[object, ...], tuple[int, Tensor | None]]"
 
 
@@ -250,5 +253,11 @@ def refuse_unsupported(contract: Contract) -> None:
         raise InputError(
             "confidence.with_markov=true: found markov.kind=none, expected a Markov head to read"
         )
+    dims, head_dim = contract["rope.rotary_dims"][0], contract["backbone.head_dim"]
+    if dims % 2 or dims > head_dim:
+        raise InputError(f"rope.rotary_dims={dims}: expected an even number up to head_dim {head_dim}")
+    offset = contract["block.position_offset"]
+    if abs(offset) > FARTHEST:
+        raise InputError(f"block.position_offset={offset}: expected {-FARTHEST} to {FARTHEST}")
     for name, mixed in require_uniform(contract, ["rope.rotary_dims", "rope.layout", "rope.placement"]):
         raise InputError(f"{name}={mixed}: found different values per layer, expected one for all")

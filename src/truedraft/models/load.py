@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from truedraft.contract import AXES, Contract, InputError, UndecidedError
-from truedraft.formats import Resolution, TensorRef
+from truedraft.contract import AXES, Contract, InputError, TruedraftError, UndecidedError
+from truedraft.formats import Resolution, TensorRef, check_dtype
 from truedraft.models.block import BlockDrafter, refuse_unsupported
 from truedraft.models.target import MODEL_TYPES, HFTarget
 
@@ -37,14 +38,17 @@ def load_pair(resolution: Resolution, *, device: str = "cpu", dtype: torch.dtype
         raise InputError(
             f"{resolution.draft.directory}: found no safetensors, expected the drafter's weights"
         )
-    model = load_target_model(resolution.target.directory, dtype=dtype, device=device)
-    target = HFTarget(
-        model, tuple(contract["taps.layers"]), stop_token_ids=frozenset(contract.target.stop_token_ids)
-    )
+    for name in resolution.target.tensors:
+        check_dtype(resolution.target, name)
+    directory = resolution.target.directory
+    model = load_target_model(directory, dtype=dtype, device=device)
+    stop_token_ids = frozenset(contract.target.stop_token_ids)
+    with _quiet(), _as_input_error(directory):
+        target = HFTarget(model, tuple(contract["taps.layers"]), stop_token_ids=stop_token_ids)
     weights = load_tensors(resolution.tensors, dtype=dtype, device=device)
     with torch.inference_mode():
         drafter = BlockDrafter(contract, weights, target.embedding, target.head)
-    return Pair(contract, target, drafter, load_tokenizer(resolution.target.directory))
+    return Pair(contract, target, drafter, load_tokenizer(directory))
 
 
 def refuse_unsettled(contract: Contract) -> None:
@@ -92,6 +96,7 @@ def load_target_model(directory: Path, *, dtype: torch.dtype, device: str) -> An
             f"{directory}/config.json#/model_type: found {config.model_type!r}, "
             f"expected one of {', '.join(sorted(MODEL_TYPES))}"
         )
+    _refuse_rope_that_follows_length(config, directory)
     if not any(directory.glob("*.safetensors")):
         raise InputError(f"{directory}: found no safetensors, expected the target's weights")
     with _quiet(), _as_input_error(directory):
@@ -110,7 +115,22 @@ def load_target_model(directory: Path, *, dtype: torch.dtype, device: str) -> An
         if info.get(problem):
             first = sorted(key if isinstance(key, str) else str(key[0]) for key in info[problem])[0]
             raise InputError(f"{directory}: {problem.replace('_', ' ')} in the weights, first: {first}")
+    for name, weight in model.named_parameters():
+        if not torch.isfinite(weight).all():
+            raise InputError(f"{directory}#{name}: found NaN or infinite values, expected finite weights")
     return model.to(device)
+
+
+def _refuse_rope_that_follows_length(config: Any, directory: Path) -> None:
+    """Such frequencies depend on how far a forward reaches, so that drafts would change earlier rows."""
+    parameters = getattr(config, "rope_parameters", None) or {}
+    nested = [entry for entry in parameters.values() if isinstance(entry, dict)]
+    for entry in nested or [parameters]:
+        if entry.get("rope_type") in ("dynamic", "longrope"):
+            raise InputError(
+                f"{directory}/config.json#/rope_parameters: found rope_type {entry['rope_type']!r}, expected "
+                "one whose frequencies do not depend on the sequence length"
+            )
 
 
 def load_tokenizer(directory: Path) -> Any:
@@ -121,6 +141,16 @@ def load_tokenizer(directory: Path) -> Any:
         return None
     with _quiet(), _as_input_error(directory):
         return AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
+
+
+def encode(tokenizer: Any, text: str) -> list[int]:
+    """Token ids of a text. Raises `InputError` if the text is no Unicode or the tokenizer fails on it."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise InputError("found a lone surrogate, expected Unicode text") from None
+    with _quiet(), _as_input_error(Path(getattr(tokenizer, "name_or_path", "") or "tokenizer")):
+        return [int(token) for token in tokenizer(text, verbose=False).input_ids]
 
 
 @contextlib.contextmanager
@@ -134,7 +164,8 @@ def _quiet() -> Iterator[None]:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
-        with contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             yield
     finally:
         logging.set_verbosity(verbosity)
@@ -146,8 +177,9 @@ def _as_input_error(directory: Path) -> Iterator[None]:
     """Whatever a third-party loader raises on a user's files is one line about those files."""
     try:
         yield
-    except (MemoryError, KeyboardInterrupt):
+    except (MemoryError, KeyboardInterrupt, TruedraftError):
         raise
     except Exception as error:
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise InputError(f"{directory}: {type(error).__name__}: {lines[0][:300]}") from None
+        reason = " ".join(str(error).split()) or "no reason given"
+        kind = type(error).__name__
+        raise InputError(f"{directory}: transformers cannot use it: {kind}: {reason:.300}") from None

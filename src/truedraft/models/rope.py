@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from truedraft.contract import Contract, Record
+from truedraft.contract import Contract, InputError, Record, format_value
 
 
 def inverse_frequencies(theta: float, dims: int, scaling: Record | None) -> Tensor:
@@ -51,6 +51,21 @@ def _yarn(plain: Tensor, theta: float, dims: int, factor: float, original: float
     return plain / factor * interpolated + plain * (1 - interpolated)
 
 
+def _finite(theta: float, dims: int, scaling: Record | None) -> Tensor:
+    try:
+        frequencies = inverse_frequencies(theta, dims, scaling)
+    except (ValueError, ArithmeticError) as error:
+        reason = str(error)
+    else:
+        if torch.isfinite(frequencies).all():
+            return frequencies
+        reason = "not finite"
+    shown = format_value(scaling)
+    raise InputError(
+        f"rope.theta={theta:g} with rope.scaling={shown}: found no rotary frequencies ({reason})"
+    )
+
+
 class RotaryTable:
     """Cosines and sines of all draft layers, [layers, positions, rotated dims], grown on demand.
 
@@ -62,12 +77,9 @@ class RotaryTable:
         self.dims: int = contract["rope.rotary_dims"][0]
         self.last: bool = contract["rope.placement"][0] == "last"
         self.interleaved: bool = contract["rope.layout"][0] == "interleaved"
-        self._frequencies = torch.stack(
-            [
-                inverse_frequencies(theta, self.dims, scaling)
-                for theta, scaling in zip(contract["rope.theta"], contract["rope.scaling"], strict=True)
-            ]
-        ).to(device)
+        layers = zip(contract["rope.theta"], contract["rope.scaling"], strict=True)
+        frequencies = [_finite(theta, self.dims, scaling) for theta, scaling in layers]
+        self._frequencies = torch.stack(frequencies).to(device)
         self._factors = torch.tensor(contract["rope.attention_factor"], device=device)[:, None, None]
         self._build(positions)
 

@@ -69,6 +69,9 @@ class HFTarget:
                 f"target model_type: found {config.model_type!r}, "
                 f"expected one of {', '.join(sorted(MODEL_TYPES))}"
             )
+        window = getattr(config, "sliding_window", None)
+        if window is not None and window < 1:
+            raise InputError(f"target sliding_window: found {window}, expected at least 1, or none")
         AttentionInterface.register(ATTENTION, _attention)
         AttentionMaskInterface.register(ATTENTION, _no_mask)
         model.set_attn_implementation(ATTENTION)

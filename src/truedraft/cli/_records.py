@@ -1,0 +1,42 @@
+"""Acceptance records as a JSONL file: written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from truedraft.contract import AcceptanceRecord, InputError
+
+
+def check_records(path: Path, prompt_file: Path | None) -> None:
+    """Refuse, before any work, a place that records must not or cannot replace."""
+    real = path.resolve()
+    if real.exists() and not real.is_file():
+        raise InputError(f"{path}: found something else than a file, expected a new or a regular file")
+    if not real.name or not real.parent.is_dir():
+        raise InputError(f"{path}: expected a path in an existing directory")
+    if prompt_file is not None and real == prompt_file.resolve():
+        raise InputError(f"{path}: found the prompt file, expected another file for the records")
+    if not os.access(real if real.exists() else real.parent, os.W_OK):
+        raise InputError(f"{path}: Permission denied, expected a writable file")
+
+
+def write_records(path: Path, records: Iterable[AcceptanceRecord]) -> None:
+    """Write one line per record beside `path`, then put the file in its place."""
+    real = path.resolve()
+    text = "".join(json.dumps(record.to_json(), allow_nan=False) + "\n" for record in records)
+    partial = None
+    try:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=real.parent, delete=False) as file:
+            partial = Path(file.name)
+            file.write(text)
+        partial.chmod(0o644)
+        partial.replace(real)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}, expected a writable file") from None
+    finally:
+        if partial is not None:
+            partial.unlink(missing_ok=True)
