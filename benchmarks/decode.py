@@ -3,7 +3,7 @@
     python benchmarks/decode.py [--pair tiny/dflash-full] [--repetitions 5] [--prompts 8] [--json]
 
 Arms take turns in every repetition; ratios are taken within a repetition, then summarised as min/median/max.
-`transformers dflash` is `generate(assistant_model=…, speculation_type="dflash")` of transformers >= 5.23; it
+`transformers dflash` is `generate(assistant_model=…, speculation_type="dflash")` of transformers; it
 runs full-attention DFlash drafters only, so that arm is left out for other pairs. Outputs of all arms
 are compared token by token before any time is reported.
 """
@@ -133,8 +133,6 @@ def transformers_arms(resolution: Resolution) -> dict[str, Arm]:
 
 def dflash_assistant(resolution: Resolution) -> Any:
     """The drafter for transformers' generator, or None if that generator cannot run it."""
-    if not hasattr(transformers, "MuseGlimmerAssistantModel"):
-        return None
     with tempfile.TemporaryDirectory() as folder:
         try:
             return load_assistant(resolution.contract, resolution.draft.directory, Path(folder))

@@ -1,4 +1,4 @@
-"""A z-lab DFlash checkpoint in the layout of transformers' own DFlash generator (5.23 and newer)."""
+"""A z-lab DFlash checkpoint in the layout of transformers' own DFlash generator."""
 
 from __future__ import annotations
 
