@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,11 @@ import click
 from truedraft.cli._prompts import gather, tokenize
 from truedraft.cli._records import check_records, write_records
 from truedraft.contract import DEFINITION, Acceptance, Contract, Deployment, InputError, format_value
-from truedraft.formats import resolve
+from truedraft.formats import Resolution, resolve
 
 if TYPE_CHECKING:
     from truedraft.measure import RunReport
+    from truedraft.models import Pair
 
 SHORT = (
     "taps.layers",
@@ -91,30 +93,15 @@ def command(
         raise InputError(f"--confidence-threshold: found {confidence_threshold}, expected 0 to 1")
     if records is not None:
         check_records(records, prompt_file)
-    try:
-        with interrupts_deferred():
-            import torch
-
-            from truedraft.measure import run_pair
-            from truedraft.models import load_pair
-    except ImportError as error:
-        raise InputError(
-            f"run needs torch and transformers ({error}): pip install 'truedraft[engine]'"
-        ) from None
-    if threads is not None:
-        torch.set_num_threads(threads)
-    with _status("loading target and drafter", quiet):
-        pair = load_pair(resolution)
-    for name in pair.contract.inferred:
-        source = pair.contract.axes[name].source
-        _say(quiet, f"warning: {name} is inferred, not stated: {source.where if source else ''}")
+    pair = _load(resolution, threads, quiet)
     prompts = tokenize(entries, pair.tokenizer, pair.contract.target)
-    decode_text: Callable[..., str] | None = None
+    decode_text = None
     if pair.tokenizer is not None:
-        tokenizer = pair.tokenizer
-        decode_text = lambda ids: str(tokenizer.decode(ids, skip_special_tokens=True))  # noqa: E731
+        decode_text = partial(pair.tokenizer.decode, skip_special_tokens=True)
+    from truedraft import measure
+
     with _progress(len(prompts), quiet) as advance:
-        report = run_pair(
+        report = measure.run_pair(
             pair.contract,
             pair.target,
             pair.drafter,
@@ -128,6 +115,27 @@ def command(
         write_records(records, report.records)
     click.echo(json.dumps(report.to_json(), allow_nan=False) if as_json else render(report))
     return 0 if report.lossless.ok else 1
+
+
+def _load(resolution: Resolution, threads: int | None, quiet: bool) -> Pair:
+    """Import torch, load the pair, warn of guesses."""
+    try:
+        with interrupts_deferred():
+            import torch
+
+            from truedraft.models import load_pair
+    except ImportError as error:
+        raise InputError(
+            f"run needs torch and transformers ({error}): pip install 'truedraft[engine]'"
+        ) from None
+    if threads is not None:
+        torch.set_num_threads(threads)
+    with _status("loading target and drafter", quiet):
+        pair = load_pair(resolution)
+    for name in pair.contract.inferred:
+        source = pair.contract.axes[name].source
+        _say(quiet, f"warning: {name} is inferred, not stated: {source.where if source else ''}")
+    return pair
 
 
 def render(report: RunReport) -> str:

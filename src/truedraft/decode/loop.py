@@ -7,44 +7,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from truedraft.contract import InputError
+from truedraft.decode.generation import Chunk, Generation
 from truedraft.decode.protocols import Batch, Cache, Drafter, Proposal, Round, Target
 from truedraft.decode.verify import Verdict, verify_greedy
 
 PREFILL_ROWS = 512
 """Prompt rows per prefill forward: bounds the memory of the attention scores."""
-
-
-@dataclass
-class Generation:
-    """One sequence's output. `tokens` ends with the stop token if `finish` is `stop`.
-
-    `proposed[r]`, `accepted[r]` count as `Verdict` says. `finish`: `stop`, `length` (max_new_tokens) or
-    `context` (the target's position limit). `drafts`: (anchor position, drafts) of every round if kept.
-    """
-
-    prompt: tuple[int, ...]
-    tokens: list[int] = field(default_factory=list)
-    proposed: list[int] = field(default_factory=list)
-    accepted: list[int] = field(default_factory=list)
-    finish: str = ""
-    drafts: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
-    confidence: list[tuple[float, ...]] = field(default_factory=list)
-    started: float = 0.0
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Tokens that one round added to sequence `index`."""
-
-    index: int
-    tokens: tuple[int, ...]
 
 
 @dataclass
