@@ -4,8 +4,9 @@
 
     pair = load_pair(resolve("tiny/dflash"))
     decoder = Decoder(pair.target, pair.drafter)
-    prompt = pair.tokenizer("abc: ").input_ids
+    prompt = pair.tokenizer("Return the ").input_ids
     generation = decoder.generate([prompt], max_new_tokens=64)[0]
+    print(pair.tokenizer.decode(generation.tokens), generation.accepted)
 
 `resolve` needs no torch; the other names import it when first used.
 """
@@ -78,7 +79,12 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'truedraft' has no attribute {name!r}")
-    return getattr(import_module(_HOME_OF[name]), name)
+    try:
+        return getattr(import_module(_HOME_OF[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name in ("torch", "transformers", "safetensors"):
+            raise ImportError(f"truedraft.{name} needs {error.name}: install the extra 'engine'") from error
+        raise
 
 
 def __dir__() -> list[str]:

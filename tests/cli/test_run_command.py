@@ -55,6 +55,8 @@ def test_json(capsys, pair, prompts):
         "ties": 0,
     }
     assert set(report["acceptance"]) >= {"tau", "definition", "rounds", "survival", "conditional"}
+    assert report["overrides"] == []
+    assert set(report["versions"]) == {"truedraft", "torch", "transformers", "threads"}
     assert set(report["speed"]) == {"plain_tokens_per_s", "spec_tokens_per_s", "ratio"}
     expect = json.loads((CASE / "expect.json").read_text())
     assert [o["tokens"] for o in report["outputs"]] == [e["output"][:24] for e in expect["generate"][:2]]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from truedraft import __version__
 from truedraft.cli._prompts import gather, tokenize
 from truedraft.cli._records import check_records, write_records
 from truedraft.contract import DEFINITION, Acceptance, Contract, Deployment, InputError, format_value
@@ -40,6 +41,10 @@ SHORT = (
 """Axes of the short contract: those that differ most between checkpoints."""
 
 FULL_TEXTS = 3
+"""Up to so many outputs are printed whole."""
+
+SMALL = 20_000_000
+"""Parameters of a target below which several CPU threads cost more than they bring."""
 
 
 @click.command("run")
@@ -63,7 +68,11 @@ FULL_TEXTS = 3
     help="Verify only drafts before the first one rated below this (0: all).",
 )
 @click.option("--batch-size", type=click.IntRange(min=1), default=1, show_default=True)
-@click.option("--threads", type=click.IntRange(1, 256), help="CPU threads for torch.")
+@click.option(
+    "--threads",
+    type=click.IntRange(1, 256),
+    help="CPU threads for torch (default: torch's, 1 for a small target).",
+)
 @click.option("--records", type=click.Path(path_type=Path), help="Write acceptance records here, as JSONL.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
@@ -113,8 +122,24 @@ def command(
         )
     if records is not None:
         write_records(records, report.records)
-    click.echo(json.dumps(report.to_json(), allow_nan=False) if as_json else render(report))
+    if as_json:
+        settings = {"overrides": list(overrides), "versions": _versions()}
+        click.echo(json.dumps(report.to_json() | settings, allow_nan=False))
+    else:
+        click.echo(render(report))
     return 0 if report.lossless.ok else 1
+
+
+def _versions() -> dict[str, str]:
+    import torch
+    import transformers
+
+    return {
+        "truedraft": __version__,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "threads": str(torch.get_num_threads()),
+    }
 
 
 def _load(resolution: Resolution, threads: int | None, quiet: bool) -> Pair:
@@ -125,13 +150,12 @@ def _load(resolution: Resolution, threads: int | None, quiet: bool) -> Pair:
 
             from truedraft.models import load_pair
     except ImportError as error:
-        raise InputError(
-            f"run needs torch and transformers ({error}): pip install 'truedraft[engine]'"
-        ) from None
-    if threads is not None:
-        torch.set_num_threads(threads)
+        raise InputError(f"run needs torch and transformers ({error}): install the extra 'engine'") from None
     with _status("loading target and drafter", quiet):
         pair = load_pair(resolution)
+    small = sum(weight.numel() for weight in pair.target.model.parameters()) < SMALL
+    if threads is not None or small:
+        torch.set_num_threads(threads or 1)
     for name in pair.contract.inferred:
         source = pair.contract.axes[name].source
         _say(quiet, f"warning: {name} is inferred, not stated: {source.where if source else ''}")

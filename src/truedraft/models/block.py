@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from truedraft.contract import Contract, InputError
+from truedraft.contract import Contract, InputError, Value, format_value
 from truedraft.decode.cache import KVCache
 from truedraft.decode.protocols import Proposal, Round
 from truedraft.models.layer import Layer, LayerWeights
@@ -24,7 +24,7 @@ from truedraft.models.readout import Readout
 from truedraft.models.rope import RotaryTable, require_uniform
 from truedraft.models.visibility import block_visibility
 
-ONLY = {
+ONLY: dict[str, Value] = {
     "taps.state": "residual",
     "taps.basis": "plain",
     "fusion.tap_norm": False,
@@ -244,8 +244,9 @@ def refuse_unsupported(contract: Contract) -> None:
         entries = found if isinstance(found, tuple) else (found,)
         for entry in entries:
             if entry != value:
+                shown, wanted = f"{name}={format_value(entry)}", format_value(value)
                 raise InputError(
-                    f"{name}={entry}: the {contract.family} drafter cannot run this yet, expected {value}"
+                    f"{shown}: the {contract.family} drafter cannot run this yet, expected {wanted}"
                 )
     if contract.get("confidence.input") == "pre_norm":
         raise InputError(f"confidence.input=pre_norm: the {contract.family} drafter cannot run this yet")
