@@ -7,10 +7,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny models: threads would only wait for each other
+
+hypothesis.settings.register_profile("truedraft", deadline=None)  # timed assertions belong in benchmarks
+hypothesis.settings.load_profile("truedraft")
 
 DATA = Path(__file__).parent / "data"
 GOLDENS = DATA / "goldens"
