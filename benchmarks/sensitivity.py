@@ -3,7 +3,7 @@
     python benchmarks/sensitivity.py tiny/dflash tiny/dflash-full tiny/dspark [--output PAGE.md]
 
 For every fault: τ on the stated evaluation prompts, the paired mean difference to the contract with a 95 %
-interval (t over prompts, bootstrap check in the JSON), prompts lower/equal/higher, and the share of
+interval (t over prompts), prompts lower/equal/higher, and the share of
 proposals that change on text which neither target nor drafter has seen. Decoding is replayed along the
 plain greedy output (`measure.accepted_along`), which gives the rounds of the real loop.
 """

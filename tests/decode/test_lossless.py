@@ -205,3 +205,35 @@ def test_unusable_prompts_are_refused(tokens, count, message):
 def test_more_drafts_than_proposed_are_refused():
     with pytest.raises(InputError, match="found 6, expected 0 to 5"):
         Decoder(target("qwen3"), scripted("qwen3", [17], 40, lambda _: None), speculative_tokens=6)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_rows_that_are_not_valid_are_not_seen(kind, fused):
+    """Attention over a cache with a hole equals attention with those rows masked by hand."""
+    ours, tokens = target(kind, fused), prompt(20)
+
+    def last_logits(spoil):
+        cache_ = ours.new_cache()
+        sequence = cache_.open()
+        first = Batch(torch.tensor(tokens), torch.arange(20), (0, 20), (sequence,))
+        with torch.inference_mode():
+            ours.forward(first, cache_)
+            cache_.commit(sequence, range(20))
+            spoil(cache_, sequence)
+            cache_.invalidate(sequence, slice(5, 12))
+            row = Batch(torch.tensor([9]), torch.tensor([20]), (0, 1), (sequence,))
+            return ours.forward(row, cache_)[0]
+
+    def overwrite(cache_, sequence):
+        cache_.keys(sequence)[:, :, 5:12] = 100.0
+        cache_.values(sequence)[:, :, 5:12] = -100.0
+
+    assert torch.equal(last_logits(lambda cache_, sequence: None), last_logits(overwrite))
+
+
+def test_a_script_starts_anew_with_each_cache():
+    drafter = scripted("qwen3", [17], 40, lambda n: n % GAMMA)
+    decoder = Decoder(target("qwen3"), drafter)
+    runs = [decoder.generate([prompt(17)], 40)[0].accepted for _ in range(2)]
+    assert runs[0] == runs[1]
+    assert runs[0][:3] == [0, 1, 2]

@@ -10,7 +10,7 @@ import torch
 
 from conftest import GOLDENS
 from truedraft import Decoder, Deployment, Pair, Prompt, acceptance, load_pair, replay, resolve, run_pair
-from truedraft.contract import AcceptanceRecord
+from truedraft.contract import AcceptanceRecord, InputError
 from truedraft.decode import KVCache, Proposal
 from truedraft.measure import accepted_along
 from truedraft.measure.teacher_forced import features
@@ -122,7 +122,7 @@ class TableTarget:
 class CountingDrafter:
     """Proposes the next three numbers."""
 
-    proposals, needs_anchor_features = 3, False
+    proposals, has_confidence, needs_anchor_features = 3, False, False
 
     def new_cache(self) -> KVCache:
         return KVCache(0, 0, 0)
@@ -200,3 +200,8 @@ def test_a_confidence_threshold_verifies_fewer_drafts_and_changes_no_output():
     assert proposed[0] > proposed[1] > proposed[2] == 0
     assert runs[0].outputs == runs[1].outputs == runs[2].outputs
     assert all(run.lossless.ok for run in runs)
+
+
+def test_a_threshold_without_a_confidence_head_is_refused():
+    with pytest.raises(InputError, match="the drafter has no confidence head"):
+        Decoder(trained().target, trained().drafter, confidence_threshold=0.5)

@@ -158,3 +158,50 @@ def test_an_override_reproduces_a_misreading_engine():
     assert compared >= 0.9 * total
     with pytest.raises(AssertionError):
         check_trace(pair("dflash_trained"), case, "rounds")
+
+
+def block_at(
+    here: Pair, text: list[int], anchor: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    """Drafts, logits and confidence at one anchor of a text, context fed at once."""
+    ids = torch.tensor(text)
+    with torch.inference_mode():
+        taps = features(here.target, text)[:anchor]
+        cache_ = here.drafter.new_cache()
+        turn = Round(cache_.open(), taps, ids[:anchor], ids[1 : anchor + 1], 0, ids[anchor], anchor)
+        here.drafter.extend([turn], cache_)
+        return here.drafter.readout.read(here.drafter.block([turn], cache_), turn.anchor_token[None])
+
+
+def test_draft_logits_of_transformers():
+    io, expect = golden("dflash_hf523")
+    here, compared = pair("dflash_zlab_full"), 0
+    for p, entry in enumerate(expect["generate"]):
+        for r, turn in enumerate(entry["rounds"]):
+            if f"prompt{p}.round{r}.draft_logits" in io:
+                text = [*entry["prompt"], *entry["output"]]
+                close(
+                    block_at(here, text, turn["anchor_position"])[1], io[f"prompt{p}.round{r}.draft_logits"]
+                )
+                compared += 1
+    assert compared >= 4
+
+
+@pytest.mark.parametrize(("case", "reference"), [("dflash_trained", "zlab"), ("vllm_dspark_v2", "deepspec")])
+def test_the_references_own_loop_on_trained_weights(case, reference):
+    """Drafts of every round, with z-lab's logits and DeepSpec's confidence where they are recorded."""
+    io, expect = golden(case)
+    here = pair(case)
+    for p, entry in enumerate(expect["generate"]):
+        text = [*entry["prompt"], *entry["output"]]
+        lengths = entry[f"{reference}_acceptance_lengths"]
+        anchors = [len(entry["prompt"]) + sum(lengths[:r]) for r in range(len(lengths))]
+        for r, (anchor, drafts) in enumerate(zip(anchors, entry[f"{reference}_drafts"], strict=True)):
+            if anchor >= len(text):
+                continue
+            tokens, logits, confidence = block_at(here, text, anchor)
+            assert tokens[0, : len(drafts)].tolist() == drafts
+            if f"prompt{p}.round{r}.draft_logits" in io:
+                close(logits, io[f"prompt{p}.round{r}.draft_logits"])
+            if confidence is not None:
+                close(torch.logit(confidence[0]), io[f"prompt{p}.confidence_logits"][r])

@@ -98,7 +98,7 @@ def command(
     """
     resolution = resolve(target, draft, overrides)
     entries, stated_tokens = gather(target, texts, prompt_file)
-    if not 0 <= confidence_threshold <= 1:
+    if not 0 <= confidence_threshold <= 1:  # click lets NaN pass
         raise InputError(f"--confidence-threshold: found {confidence_threshold}, expected 0 to 1")
     if records is not None:
         check_records(records, prompt_file)

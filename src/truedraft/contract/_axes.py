@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from truedraft.contract import _values as t
 from truedraft.contract._axis import Alternatives, Axis, Extent, no_alternatives
-from truedraft.contract._values import Record, Value, ValueType
+from truedraft.contract._values import Value, ValueType
 
 if TYPE_CHECKING:
     from truedraft.contract._contract import Contract
@@ -266,5 +266,3 @@ _TABLE = (
 
 AXES: dict[str, Axis] = {axis.name: axis for axis in _TABLE}
 """All axes by dotted name, in the order in which they are printed."""
-
-__all__ = ["AXES", "BLOCK_FAMILIES", "ROPE_SCALINGS", "Record"]

@@ -10,7 +10,8 @@ class Generation:
     """One sequence's output. `tokens` ends with the stop token if `finish` is `stop`.
 
     `proposed[r]`, `accepted[r]` count as `Verdict` says. `finish`: `stop`, `length` (max_new_tokens) or
-    `context` (the target's position limit). `drafts`: (anchor position, drafts) of every round if kept.
+    `context` (the target's position limit). `drafts`, `confidence`: (anchor position, drafts) and the
+    drafts' confidence of every round, if kept. `started`: Unix time in seconds.
     """
 
     prompt: tuple[int, ...]

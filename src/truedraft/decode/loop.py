@@ -60,6 +60,11 @@ class Decoder:
         offered = drafter.proposals if drafter else 0
         if speculative_tokens is not None and not 0 <= speculative_tokens <= offered:
             raise InputError(f"speculative tokens: found {speculative_tokens}, expected 0 to {offered}")
+        if confidence_threshold > 0 and drafter is not None and not drafter.has_confidence:
+            raise InputError(
+                f"confidence threshold: found {confidence_threshold}, expected 0: "
+                "the drafter has no confidence head"
+            )
         self.speculative_tokens = offered if speculative_tokens is None else speculative_tokens
 
     def generate(

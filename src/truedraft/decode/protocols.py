@@ -111,14 +111,16 @@ class Proposal:
 class Drafter(Protocol[CacheT]):
     """The model that proposes. One `propose` takes in the new context rows and makes the drafts.
 
-    `needs_anchor_features`: the context includes the anchor's own row, which costs a target forward before
-    each round (no published drafter is trained so; the axis `context.end` can ask for it).
+    `has_confidence`: proposals carry confidence. `needs_anchor_features`: the context
+    includes the anchor's own row, which costs a target forward before each round (no published drafter is
+    trained so; the axis `context.end` can ask for it).
 
     Afterwards the drafter's cache holds only rows from true features; proposing again without new rows
     gives the same drafts.
     """
 
     proposals: int
+    has_confidence: bool
     needs_anchor_features: bool
 
     def new_cache(self) -> CacheT:

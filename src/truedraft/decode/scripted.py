@@ -29,22 +29,26 @@ class ScriptedDrafter:
         error_slot: Callable[[int], int | None],
     ) -> None:
         self.proposals = proposals
+        self.has_confidence = False
         self.needs_anchor_features = False
         self._continuations = [list(tokens) for tokens in continuations]
         self._vocab_size = vocab_size
         self._error_slot = error_slot
-        self._rounds: dict[int, int] = {}
+        self._anchors: dict[int, list[int]] = {}
 
     def new_cache(self) -> KVCache:
-        """A cache without layers: only counts sequences."""
+        """A cache without layers: only counts sequences. The script starts anew."""
+        self._anchors = {}
         return KVCache(0, 0, 0)
 
     def propose(self, rounds: Sequence[Round], cache: Cache) -> Proposal:
         """The known continuation after each anchor, wrong at the chosen slot."""
         rows = []
         for turn in rounds:
-            number = self._rounds.get(turn.sequence, 0)
-            self._rounds[turn.sequence] = number + 1
+            anchors = self._anchors.setdefault(turn.sequence, [])
+            if turn.anchor_position not in anchors:
+                anchors.append(turn.anchor_position)
+            number = anchors.index(turn.anchor_position)
             known = self._continuations[turn.sequence][turn.anchor_position + 1 :][: self.proposals]
             drafts = known + [0] * (self.proposals - len(known))
             slot = self._error_slot(number)

@@ -69,6 +69,7 @@ class BlockDrafter:
         self.contract = contract
         self.proposals: int = contract["block.proposals"]
         self.width: int = contract["block.width"]
+        self.has_confidence = (contract.get("confidence.input") or "none") != "none"
         self.needs_anchor_features: bool = contract["context.end"] == "through_anchor"
         own = contract["embedding.source"] == "own"
         self._embedding = weights["embed_tokens.weight"] if own else target_embedding

@@ -60,10 +60,11 @@ class PackedAttention:
     def _build(self, index: int, window: int | None) -> Tensor | None:
         rows, start = self.batch.rows_of(index), self.starts[index]
         count, device = rows.stop - rows.start, self.batch.tokens.device
+        valid = self.cache.validity(self.batch.sequence_ids[index])
         if self.batch.parents is not None:
             own = ancestry(self.batch.parents[rows]).to(device)
             visible = torch.cat([torch.ones(count, start, dtype=torch.bool, device=device), own], 1)
-        elif count == 1 and window is None:
+        elif count == 1 and window is None and valid is None:
             return None
         else:
             visible = torch.ones(count, start + count, dtype=torch.bool, device=device).tril(start)
@@ -71,4 +72,4 @@ class PackedAttention:
             positions = self.batch.positions[rows]
             keys = torch.cat([torch.arange(start, device=device), positions])
             visible = visible & (positions[:, None] - keys < window)
-        return visible
+        return visible if valid is None else visible & valid
