@@ -41,6 +41,14 @@ def call(capsys, pair, *more):
     return code, out, err
 
 
+def refused(result, message):
+    """Exit 2, nothing on stdout, one line on stderr that says `message`."""
+    code, out, err = result
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
 def test_json(capsys, pair, prompts):
     code, out, err = call(capsys, pair, "--prompt-file", prompts, "--max-new-tokens", 24, "--json")
     report = json.loads(out)
@@ -218,10 +226,7 @@ def spoil_tensor(directory, name, change):
 )
 def test_spoilt_files_are_one_line_and_exit_2(capsys, pair, prompts, spoil, message):
     spoil(pair)
-    code, out, err = call(capsys, pair, "--prompt-file", prompts, "--max-new-tokens", 4)
-    assert (code, out) == (2, "")
-    assert message in err
-    assert err.count("\n") == 1
+    refused(call(capsys, pair, "--prompt-file", prompts, "--max-new-tokens", 4), message)
 
 
 def edit_config(directory, **changes):
@@ -271,10 +276,7 @@ LONGROPE = {
 )
 def test_targets_that_cannot_be_trusted(capsys, pair, prompts, spoil, message):
     spoil(pair)
-    code, out, err = call(capsys, pair, "--prompt-file", prompts, "--max-new-tokens", 4)
-    assert (code, out) == (2, "")
-    assert message in err
-    assert err.count("\n") == 1
+    refused(call(capsys, pair, "--prompt-file", prompts, "--max-new-tokens", 4), message)
 
 
 def test_records_go_through_a_link_and_leave_other_files_alone(capsys, pair, prompts, tmp_path):

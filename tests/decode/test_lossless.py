@@ -126,7 +126,10 @@ def test_fewer_drafts_than_the_block_has(k):
 
 def test_stream_yields_what_generate_returns():
     drafter = scripted("qwen3", [17], 40, lambda n: n % 3)
-    chunks = list(Decoder(target("qwen3"), drafter).stream(prompt(17), 40))
+    chunks = []
+    for chunk in Decoder(target("qwen3"), drafter).stream(prompt(17), 40):
+        assert not torch.is_inference_mode_enabled(), "the caller's code must not run in our mode"
+        chunks.append(chunk)
     assert [token for chunk in chunks for token in chunk] == list(reference("qwen3", 17, 0, 40))
     assert len(chunks) > 5
 

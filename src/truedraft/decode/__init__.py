@@ -1,6 +1,7 @@
 """Decoding: packed batches, the cache protocol, the loop, verification. Knows no model family."""
 
 from truedraft.decode.cache import KVCache
+from truedraft.decode.feed import feed
 from truedraft.decode.generation import Chunk, Generation
 from truedraft.decode.loop import Decoder
 from truedraft.decode.protocols import Batch, Cache, Drafter, Proposal, Round, Target, ancestry
@@ -21,5 +22,6 @@ __all__ = [
     "Target",
     "Verdict",
     "ancestry",
+    "feed",
     "verify_greedy",
 ]

@@ -14,12 +14,10 @@ import torch
 from torch import Tensor
 
 from truedraft.contract import InputError
+from truedraft.decode.feed import feed
 from truedraft.decode.generation import Chunk, Generation
 from truedraft.decode.protocols import Batch, Cache, Drafter, Proposal, Round, Target
 from truedraft.decode.verify import Verdict, verify_greedy
-
-PREFILL_ROWS = 512
-"""Prompt rows per prefill forward: bounds the memory of the attention scores."""
 
 
 @dataclass
@@ -89,17 +87,17 @@ class Decoder:
         target_cache = self.target.new_cache()
         draft_cache = self.drafter.new_cache() if self.drafter else None
         active: list[_Sequence] = []
-        with torch.inference_mode():
-            for index, generation in enumerate(generations):
-                sequence = self._open(index, generation, max_new_tokens, target_cache, draft_cache)
+        for index, generation in enumerate(generations):
+            sequence = self._open(index, generation, max_new_tokens, target_cache, draft_cache)
+            with torch.inference_mode():  # not around the yields: the caller's code runs there
                 token = self._prefill(sequence, target_cache)
-                verdict = verify_greedy((), (token,), self.stop, sequence.limit)
-                self._take(sequence, verdict, first=True)
-                yield Chunk(index, verdict.tokens)
-                if verdict.finish is None:
-                    active.append(sequence)
-                else:
-                    self._close(sequence, target_cache, draft_cache)
+            verdict = verify_greedy((), (token,), self.stop, sequence.limit)
+            self._take(sequence, verdict, first=True)
+            yield Chunk(index, verdict.tokens)
+            if verdict.finish is None:
+                active.append(sequence)
+            else:
+                self._close(sequence, target_cache, draft_cache)
         while active:
             with torch.inference_mode():
                 verdicts = self._round(active, target_cache, draft_cache)
@@ -144,18 +142,7 @@ class Decoder:
         tokens = torch.tensor(sequence.generation.prompt, device=self.device)
         taps: list[Tensor] = []
         choice = tokens
-        for start in range(0, len(tokens), PREFILL_ROWS):
-            rows = tokens[start : start + PREFILL_ROWS]
-            count = len(rows)
-            batch = Batch(
-                rows,
-                torch.arange(start, start + count, device=self.device),
-                (0, count),
-                (sequence.target_id,),
-                logit_rows=torch.tensor([count - 1], device=self.device),
-            )
-            logits, features = self.target.forward(batch, cache)
-            cache.commit(sequence.target_id, range(count))
+        for logits, features in feed(self.target, cache, sequence.target_id, tokens):
             taps.append(features)
             choice = logits.argmax(-1)
             if not torch.isfinite(logits).all():

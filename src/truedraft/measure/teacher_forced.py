@@ -8,21 +8,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from truedraft.decode import Batch, Drafter, Proposal, Round, Target
+from truedraft.decode import Drafter, Proposal, Round, Target, feed, verify_greedy
 
 
 def features(target: Target[Any], tokens: Sequence[int]) -> Tensor:
     """Taps [len(tokens), ΣH] of a text, from one pass of the target."""
     ids = torch.tensor(tokens, device=target.device)
     cache = target.new_cache()
-    batch = Batch(
-        ids,
-        torch.arange(len(ids), device=target.device),
-        (0, len(ids)),
-        (cache.open(),),
-        logit_rows=torch.tensor([len(ids) - 1], device=target.device),
-    )
-    return target.forward(batch, cache)[1]
+    return torch.cat([taps for _, taps in feed(target, cache, cache.open(), ids)])
+
+
+def _round(drafter: Drafter[Any], sequence: int, ids: Tensor, taps: Tensor, have: int, anchor: int) -> Round:
+    """The round at `anchor` of a known text, when the drafter has `have` context rows already."""
+    end = anchor + 1 if drafter.needs_anchor_features else anchor
+    new = slice(have, end)
+    return Round(sequence, taps[new], ids[new], ids[have + 1 : end + 1], have, ids[anchor], anchor)
 
 
 def replay(
@@ -41,14 +41,10 @@ def replay(
         rows = features(target, tokens) if taps is None else taps
         ids = torch.tensor(tokens, device=target.device)
         cache = drafter.new_cache()
-        sequence, have, out = cache.open(), 0, []
+        sequence, out = cache.open(), []
         for anchor in anchors:
-            end = anchor + 1 if drafter.needs_anchor_features else anchor
-            new = slice(have, end)
-            following = ids[have + 1 : end + 1]
-            turn = Round(sequence, rows[new], ids[new], following, have, ids[anchor], anchor)
+            turn = _round(drafter, sequence, ids, rows, cache.length(sequence), anchor)
             out.append(drafter.propose([turn], cache))
-            have = end
         return out
 
 
@@ -57,7 +53,6 @@ def accepted_along(
     tokens: Sequence[int],
     start: int,
     taps: Tensor,
-    speculative_tokens: int | None = None,
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Proposed and accepted drafts per round when decoding would produce exactly `tokens[start:]`.
 
@@ -65,25 +60,18 @@ def accepted_along(
     Verification never changes greedy output, so these are the rounds of the real loop at the cost of the
     drafter alone. Counts follow `Verdict`.
     """
-    offered = drafter.proposals if speculative_tokens is None else speculative_tokens
     ids = torch.tensor(tokens, device=taps.device)
     cache = drafter.new_cache()
-    sequence, have, anchor = cache.open(), 0, start
+    sequence, anchor = cache.open(), start
     proposed, accepted = [], []
     with torch.inference_mode():
         while anchor < len(tokens) - 1:
-            end = anchor + 1 if drafter.needs_anchor_features else anchor
-            new = slice(have, end)
-            following = ids[have + 1 : end + 1]
-            turn = Round(sequence, taps[new], ids[new], following, have, ids[anchor], anchor)
-            drafts = drafter.propose([turn], cache).tokens[0, :offered].tolist()
-            truth = list(tokens[anchor + 1 : anchor + 1 + len(drafts)])
-            agree = next(
-                (i for i, (a, b) in enumerate(zip(drafts, truth, strict=False)) if a != b), len(truth)
-            )
-            left = len(tokens) - 1 - anchor
-            cut = agree >= left
-            proposed.append(left if cut else len(drafts))
-            accepted.append(min(agree, left))
-            have, anchor = end, anchor + agree + 1
+            turn = _round(drafter, sequence, ids, taps, cache.length(sequence), anchor)
+            drafts = drafter.propose([turn], cache).tokens[0].tolist()
+            truth = tokens[anchor + 1 : anchor + 2 + len(drafts)]
+            beyond = [-1] * (len(drafts) + 1 - len(truth))  # no draft equals what is not known
+            verdict = verify_greedy(drafts, [*truth, *beyond], frozenset(), len(tokens) - 1 - anchor)
+            proposed.append(verdict.proposed)
+            accepted.append(verdict.accepted)
+            anchor += len(verdict.tokens)
     return tuple(proposed), tuple(accepted)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from truedraft.decode import Batch, Target
+from truedraft.decode import Target, feed
 
 
 def logits_by_rows(target: Target[Any], tokens: Sequence[int], start: int, rows: int) -> Tensor:
@@ -22,22 +22,11 @@ def logits_by_rows(target: Target[Any], tokens: Sequence[int], start: int, rows:
     ids = torch.tensor(tokens, device=target.device)
     cache = target.new_cache()
     sequence = cache.open()
-    spans = [(0, start)] if start else []
-    spans += [(first, min(first + rows, len(ids))) for first in range(start, len(ids), rows)]
-    out = []
     with torch.inference_mode():
-        for first, last in spans:
-            batch = Batch(
-                ids[first:last],
-                torch.arange(first, last, device=target.device),
-                (0, last - first),
-                (sequence,),
-            )
-            logits, _ = target.forward(batch, cache)
-            cache.commit(sequence, range(last - first))
-            if first >= start:
-                out.append(logits)
-    return torch.cat(out)
+        for _ in feed(target, cache, sequence, ids[:start]):
+            pass
+        pieces = feed(target, cache, sequence, ids, start=start, rows=rows, all_logits=True)
+        return torch.cat([logits for logits, _ in pieces])
 
 
 def row_count_epsilon(

@@ -20,6 +20,7 @@ from truedraft.contract import Contract, InputError, Value, format_value
 from truedraft.decode.cache import KVCache
 from truedraft.decode.protocols import Proposal, Round
 from truedraft.models.layer import Layer, LayerWeights
+from truedraft.models.packed_attention import attend
 from truedraft.models.readout import Readout
 from truedraft.models.rope import RotaryTable, require_uniform
 from truedraft.models.visibility import block_visibility
@@ -69,7 +70,6 @@ class BlockDrafter:
         self.contract = contract
         self.proposals: int = contract["block.proposals"]
         self.width: int = contract["block.width"]
-        self.has_confidence = (contract.get("confidence.input") or "none") != "none"
         self.needs_anchor_features: bool = contract["context.end"] == "through_anchor"
         own = contract["embedding.source"] == "own"
         self._embedding = weights["embed_tokens.weight"] if own else target_embedding
@@ -88,6 +88,7 @@ class BlockDrafter:
         norms = [layer.weights.k_norm for layer in self._layers if layer.weights.k_norm is not None]
         self._context_norm = torch.stack(norms)[:, None, None] if norms else None  # [layers, 1, 1, D]
         self.readout = Readout(contract, weights, target_head)
+        self.has_confidence = self.readout.has_confidence
 
     def _layer(self, weights: Mapping[str, Tensor], prefix: str) -> Layer:
         def tensor(name: str) -> Tensor:
@@ -197,40 +198,23 @@ class BlockDrafter:
         """Attention output [heads, B * width, D]; block keys stand behind the context rows, tentatively."""
         outputs = []
         for b, turn in enumerate(rounds):
-            rows, start = slice(b * self.width, (b + 1) * self.width), cache.length(turn.sequence)
-            keys, values = cache.keys(turn.sequence)[layer], cache.values(turn.sequence)[layer]
-            end = start + self.width
-            keys[:, start:end], values[:, start:end] = key[:, rows], value[:, rows]
-            valid = cache.validity(turn.sequence)
-            first, mask = self._mask(layer, turn.anchor_position, start, valid, b, masks)
-            outputs.append(
-                F.scaled_dot_product_attention(
-                    query[None, :, rows],
-                    keys[None, :, first:end],
-                    values[None, :, first:end],
-                    attn_mask=mask,
-                    scale=self._scales[layer],
-                    enable_gqa=True,
-                )[0]
-            )
+            rows = slice(b * self.width, (b + 1) * self.width)
+            first, mask = self._mask(layer, b, turn, cache, masks)
+            own = (query[:, rows], key[:, rows], value[:, rows])
+            outputs.append(attend(cache, turn.sequence, layer, *own, mask, self._scales[layer], first))
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1)
 
     def _mask(
-        self,
-        layer: int,
-        anchor: int,
-        context: int,
-        valid: Tensor | None,
-        index: int,
-        masks: Masks,
+        self, layer: int, index: int, turn: Round, cache: KVCache, masks: Masks
     ) -> tuple[int, Tensor | None]:
         window = self.contract["attention.window"][layer]
         rule, causal = self.contract["attention.window_rule"][layer], self.contract["attention.causal"][layer]
         key = (index, window, rule, causal)
         if key not in masks:
+            context, valid = cache.length(turn.sequence), cache.validity(turn.sequence)
             known = None if valid is None else valid[:context]
             masks[key] = block_visibility(
-                anchor, context, self.width, window, rule, causal, known, self.device
+                turn.anchor_position, context, self.width, window, rule, causal, known, self.device
             )
         return masks[key]
 

@@ -80,9 +80,13 @@ def load_tensors(
         except (SafetensorError, OSError) as error:
             raise InputError(f"{path}: {error}") from None
         for name, own in names.items():
-            if not torch.isfinite(out[name]).all():
-                raise InputError(f"{path}#{own}: found NaN or infinite values, expected finite weights")
+            _require_finite(out[name], f"{path}#{own}")
     return out
+
+
+def _require_finite(weight: Tensor, where: str) -> None:
+    if not torch.isfinite(weight).all():
+        raise InputError(f"{where}: found NaN or infinite values, expected finite weights")
 
 
 def load_target_model(directory: Path, *, dtype: torch.dtype, device: str) -> Any:
@@ -116,8 +120,7 @@ def load_target_model(directory: Path, *, dtype: torch.dtype, device: str) -> An
             first = sorted(key if isinstance(key, str) else str(key[0]) for key in info[problem])[0]
             raise InputError(f"{directory}: {problem.replace('_', ' ')} in the weights, first: {first}")
     for name, weight in model.named_parameters():
-        if not torch.isfinite(weight).all():
-            raise InputError(f"{directory}#{name}: found NaN or infinite values, expected finite weights")
+        _require_finite(weight, f"{directory}#{name}")
     return model.to(device)
 
 

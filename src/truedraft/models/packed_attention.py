@@ -1,4 +1,4 @@
-"""Attention of a target's packed rows over the cache: which rows see which, sequence by sequence."""
+"""Attention over the cache, sequence by sequence, and which of a target's packed rows see which."""
 
 from __future__ import annotations
 
@@ -12,20 +12,51 @@ from truedraft.decode.cache import KVCache
 from truedraft.decode.protocols import Batch, ancestry
 
 
+def attend(
+    cache: KVCache,
+    sequence: int,
+    layer: int,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    first: int = 0,
+) -> Tensor:
+    """One sequence's attention in one layer, [heads, n, D].
+
+    Writes key and value [kv heads, n, D] as the tentative rows behind the committed ones, then attends from
+    query [heads, n, D] to all rows from `first` on; `mask` bool [n, rows], `None` when all are visible.
+    """
+    start = cache.length(sequence)
+    end = start + key.shape[1]
+    keys, values = cache.keys(sequence)[layer], cache.values(sequence)[layer]
+    keys[:, start:end], values[:, start:end] = key, value
+    return F.scaled_dot_product_attention(
+        query[None],
+        keys[None, :, first:end],
+        values[None, :, first:end],
+        attn_mask=mask,
+        scale=scale,
+        enable_gqa=True,
+    )[0]
+
+
 @dataclass
 class PackedAttention:
-    """One forward: its rows, its cache, and where each sequence's tentative rows start."""
+    """One forward: its rows and its cache."""
 
     batch: Batch
     cache: KVCache
-    starts: list[int]
     masks: dict[tuple[int, int | None], Tensor | None] = field(default_factory=dict)
 
     @classmethod
     def begin(cls, batch: Batch, cache: KVCache) -> PackedAttention:
         """Reserve the batch's rows in the cache."""
-        spans = zip(batch.sequence_ids, batch.query_start, batch.query_start[1:], strict=False)
-        return cls(batch, cache, [cache.reserve(sequence, end - start) for sequence, start, end in spans])
+        for index, sequence in enumerate(batch.sequence_ids):
+            rows = batch.rows_of(index)
+            cache.reserve(sequence, rows.stop - rows.start)
+        return cls(batch, cache)
 
     def __call__(
         self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float, window: int | None
@@ -33,20 +64,9 @@ class PackedAttention:
         """Write key and value [kv heads, N, D] of a layer, attend, return [heads, N, D]."""
         outputs = []
         for index, sequence in enumerate(self.batch.sequence_ids):
-            rows, start = self.batch.rows_of(index), self.starts[index]
-            end = start + rows.stop - rows.start
-            keys, values = self.cache.keys(sequence)[layer], self.cache.values(sequence)[layer]
-            keys[:, start:end] = key[:, rows]
-            values[:, start:end] = value[:, rows]
+            rows, mask = self.batch.rows_of(index), self.mask(index, window)
             outputs.append(
-                F.scaled_dot_product_attention(
-                    query[None, :, rows],
-                    keys[None, :, :end],
-                    values[None, :, :end],
-                    attn_mask=self.mask(index, window),
-                    scale=scale,
-                    enable_gqa=True,
-                )[0]
+                attend(self.cache, sequence, layer, query[:, rows], key[:, rows], value[:, rows], mask, scale)
             )
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1)
 
@@ -58,7 +78,7 @@ class PackedAttention:
         return self.masks[key]
 
     def _build(self, index: int, window: int | None) -> Tensor | None:
-        rows, start = self.batch.rows_of(index), self.starts[index]
+        rows, start = self.batch.rows_of(index), self.cache.length(self.batch.sequence_ids[index])
         count, device = rows.stop - rows.start, self.batch.tokens.device
         valid = self.cache.validity(self.batch.sequence_ids[index])
         if self.batch.parents is not None:

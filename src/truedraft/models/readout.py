@@ -25,9 +25,9 @@ class Readout:
         self.head = weights["lm_head.weight"] if contract["head.source"] == "own" else target_head
         kind = contract.get("markov.kind") or "none"
         self.markov = MarkovHead(kind, weights) if kind != "none" else None
-        has_confidence = (contract.get("confidence.input") or "none") != "none"
-        self._confidence = weights["confidence_head.proj.weight"] if has_confidence else None
-        has_bias = has_confidence and contract["confidence.bias"]
+        self.has_confidence = (contract.get("confidence.input") or "none") != "none"
+        self._confidence = weights["confidence_head.proj.weight"] if self.has_confidence else None
+        has_bias = self.has_confidence and contract["confidence.bias"]
         self._confidence_bias = weights["confidence_head.proj.bias"] if has_bias else None
 
     def base_logits(self, hidden: Tensor) -> Tensor:
