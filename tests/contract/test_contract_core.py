@@ -11,6 +11,7 @@ import pytest
 from truedraft.contract import (
     AXES,
     BLOCK_FAMILIES,
+    CHAIN_FAMILIES,
     Acceptance,
     AcceptanceRecord,
     Contract,
@@ -126,7 +127,9 @@ def test_alternatives_are_values_of_the_axis_and_differ_from_it() -> None:
 
 
 def test_conventions_are_required_by_the_families_that_have_them() -> None:
-    assert AXES["taps.layers"].required_by == BLOCK_FAMILIES
+    assert AXES["taps.layers"].required_by == BLOCK_FAMILIES | CHAIN_FAMILIES
+    assert AXES["block.width"].required_by == BLOCK_FAMILIES
+    assert AXES["chain.token"].required_by == CHAIN_FAMILIES
     assert AXES["markov.kind"].required_by == {"dspark"}
     assert AXES["regime.thinking"].required_by == frozenset()
 

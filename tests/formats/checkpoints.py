@@ -93,14 +93,15 @@ def write(directory: Path, config: object, tensors: Mapping[str, tuple[int, ...]
 
 
 def write_tensors(path: Path, tensors: Mapping[str, tuple[int, ...]], dtype: str = "F32") -> None:
-    """A valid safetensors file of zeros (F32)."""
+    """A valid safetensors file of zeros (F32; a `d2t` is I64)."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, shape in tensors.items():
-        size = 4
+        size = 8 if name == "d2t" else 4
         for n in shape:
             size *= n
-        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [end, end + size]}
+        kind = "I64" if name == "d2t" else dtype
+        header[name] = {"dtype": kind, "shape": list(shape), "data_offsets": [end, end + size]}
         end += size
     raw(path, header, end)
 

@@ -145,17 +145,61 @@ READABLE: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
         "dspark",
         {"taps.layers": (1, 10, 19, 28, 37), "backbone.heads": 40},
     ),
+    "RedHatAI__Qwen3.6-35B-A3B-speculator.dspark": (
+        QWEN35 | {"num_hidden_layers": 40, "hidden_size": 2048},
+        "dspark",
+        {
+            "taps.layers": (1, 9, 19, 29, 36),
+            "block.first_slot": "predicts_next",
+            "block.width": 8,
+            "block.proposals": 8,
+            "attention.window": (2048,) * 5,
+            "attention.window_rule": ("anchor",) * 5,
+            "attention.causal": (True,) * 5,
+            "head.vocabulary": 32000,
+            "head.vocabulary_map": "offset",
+            "head.source": "own",
+            "embedding.source": "target",
+            "rope.theta": None,
+        },
+    ),
+    "RedHatAI__GLM-5.2-speculator.dspark.2026-07.partial": (
+        {"num_hidden_layers": 78, "hidden_size": 6144, "vocab_size": 154880},
+        "dspark",
+        {
+            "taps.layers": (7, 22, 38, 54, 69),
+            "block.first_slot": "unused",
+            "block.width": 8,
+            "block.proposals": 7,
+            "attention.window": (None,) * 5,
+            "attention.causal": (False,) * 5,
+            "head.vocabulary": 154880,
+            "head.source": "target",
+            "rope.theta": (8e6,) * 5,
+        },
+    ),
+    "RedHatAI__GLM-5.2-or-5.3-speculator.dspark.3layer.partial": (
+        {"num_hidden_layers": 78, "hidden_size": 6144, "vocab_size": 154880},
+        "dspark",
+        {
+            "taps.layers": (1, 19, 38, 57, 74),
+            "block.first_slot": "predicts_next",
+            "block.proposals": 8,
+            "attention.window": (2048,) * 3,
+            "attention.causal": (True,) * 3,
+            "backbone.activation": "silu",
+        },
+    ),
+    "RedHatAI__GLM-5.3-Flash-speculator.dspark.partial": (
+        {"num_hidden_layers": 48, "hidden_size": 4096, "vocab_size": 154880},
+        "dspark",
+        {"taps.layers": (19, 27, 31, 35, 39, 43), "block.proposals": 8, "rope.theta": (1e4,) * 5},
+    ),
 }
 
 REFUSED = {
-    "RedHatAI__Qwen3.6-35B-A3B-speculator.dspark": "speculators_model_type",
-    "RedHatAI__GLM-5.2-speculator.dspark.2026-07.partial": "speculators_model_type",
-    "deepseek-ai__dspark_gemma4_12b_block7": "Gemma4DSparkModel",
-    "poolside__Laguna-XS-2.1-DFlash.partial": "DFlashLagunaForCausalLM",
-    "zlab-dflash-fixture__Muse-Glimmer-30B-assistant": "MuseGlimmerAssistantModel",
-    "zlab-dflash-fixture__Muse-Glimmer-30B-DFlash2": "DFlash2DraftModel",
-    "incoai__GLM-5.3-Flash-DFlash2.partial": "DFlash2DraftModel",
     "z-lab__gpt-oss-120b-DFlash.partial": "neither architectures nor model_type",
+    "openbmb__MiniCPM5-2B-DSpark.partial": "neither architectures nor model_type",
 }
 
 
@@ -181,7 +225,7 @@ def test_published_config(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", REFUSED)
 def test_family_not_known_yet(name: str, tmp_path: Path) -> None:
     draft = write(tmp_path / "draft", load(name))
-    with pytest.raises(InputError, match=f"unknown family: .*{REFUSED[name]}.*; known: z-lab DFlash"):
+    with pytest.raises(InputError, match=f"unknown family: .*{REFUSED[name]}.*; known: .*z-lab DFlash"):
         resolve(write(tmp_path / "target", TARGET), draft)
 
 

@@ -335,9 +335,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "activation": ({"hidden_act": "relu"}, "found 'relu', expected one of silu"),
     "too many layers": ({"num_hidden_layers": 10**9, "layer_types": DELETE}, "expected at most 1024"),
     "use_swa without a size": ({"sliding_window": None, "dflash_config/use_swa": True}, "no window size"),
-    "projector": ({"dflash_config/projector_type": "domino"}, "unknown family: .*projector_type 'domino'"),
+    "projector": ({"dflash_config/projector_type": "x"}, "unknown family: .*projector_type 'x'"),
     "model type": ({"model_type": "laguna"}, "unknown family: .*laguna"),
-    "speculators": ({"speculators_model_type": "dflash"}, "unknown family"),
+    "speculators": ({"speculators_model_type": "dflash"}, "transformer_layer_config: missing"),
 }
 
 

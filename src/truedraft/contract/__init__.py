@@ -1,9 +1,9 @@
 """Contracts, their axes and sources, and acceptance records. Needs no torch and reads no files."""
 
-from truedraft.contract._axes import AXES, BLOCK_FAMILIES, ROPE_SCALINGS
+from truedraft.contract._axes import AXES, BLOCK_FAMILIES, CHAIN_FAMILIES, ROPE_SCALINGS
 from truedraft.contract._axis import Axis
 from truedraft.contract._contract import SCHEMA, Conflict, Contract, Difference, diff
-from truedraft.contract._deployment import Deployment
+from truedraft.contract._deployment import COLDEST, Deployment
 from truedraft.contract._errors import InputError, TruedraftError, UndecidedError
 from truedraft.contract._record import DEFINITION, Acceptance, AcceptanceRecord, acceptance
 from truedraft.contract._source import (
@@ -23,6 +23,8 @@ from truedraft.contract._values import Record, Value, format_value, to_json
 __all__ = [
     "AXES",
     "BLOCK_FAMILIES",
+    "CHAIN_FAMILIES",
+    "COLDEST",
     "DEFINITION",
     "ROPE_SCALINGS",
     "SCHEMA",

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from truedraft.contract._contract import Contract
 
 BLOCK_FAMILIES = frozenset({"dflash", "dspark"})
+CHAIN_FAMILIES = frozenset({"eagle3"})
+FAMILIES = BLOCK_FAMILIES | CHAIN_FAMILIES
 
 ROPE_SCALINGS = {
     "linear": frozenset({"factor"}),
@@ -83,7 +85,7 @@ def _axis(
     *,
     per: Extent = "scalar",
     open_length: bool = False,
-    required: frozenset[str] = BLOCK_FAMILIES,
+    required: frozenset[str] = FAMILIES,
 ) -> Axis:
     return Axis(name, type_, meaning, per, open_length, required, alternatives)
 
@@ -111,6 +113,7 @@ _TABLE = (
     _axis("taps.basis", t.choice("plain", "rotated"), "basis of the residual stream behind the features"),
     # fusion
     _axis("fusion.tap_norm", t.boolean(), "a norm per tap before concatenation"),
+    _axis("fusion.concat_norm", t.boolean(), "one norm over the concatenated taps, before fc"),
     _axis("fusion.fc", t.boolean(), "a linear map from the concatenated taps to the drafter's hidden size"),
     _axis("fusion.output_norm", t.boolean(), "a norm after fc", _others(True, False)),
     _axis(
@@ -118,23 +121,42 @@ _TABLE = (
         t.boolean(),
         "context rows also pass each draft layer's input norm",
         _others(True, False),
+        required=BLOCK_FAMILIES,
     ),
     # block
-    _axis("block.width", t.integer(1), "query rows per block, as trained"),
-    _axis("block.proposals", t.integer(1), "tokens that one block yields, as trained"),
+    _axis("block.width", t.integer(1), "query rows per block, as trained", required=BLOCK_FAMILIES),
+    _axis(
+        "block.proposals",
+        t.integer(1),
+        "tokens that one block yields, as trained",
+        required=BLOCK_FAMILIES,
+    ),
     _axis(
         "block.first_slot",
         t.choice("predicts_next", "unused"),
         "predicts_next: slot j predicts anchor+j+1; unused: slot j predicts anchor+j, slot 0 is dropped",
         _others("predicts_next", "unused"),
+        required=BLOCK_FAMILIES,
     ),
-    _axis("block.anchor_fill", t.choice("token", "mask"), "what slot 0 embeds", _others("token", "mask")),
-    _axis("block.mask_token_id", t.integer(0), "id whose embedding fills the other slots"),
+    _axis(
+        "block.anchor_fill",
+        t.choice("token", "mask"),
+        "what slot 0 embeds",
+        _others("token", "mask"),
+        required=BLOCK_FAMILIES,
+    ),
+    _axis(
+        "block.mask_token_id",
+        t.integer(0),
+        "id whose embedding fills the other slots",
+        required=BLOCK_FAMILIES,
+    ),
     _axis(
         "block.position_offset",
         t.integer(),
         "position of slot 0 minus position of the anchor",
         _others(-1, 0, 1),
+        required=BLOCK_FAMILIES,
     ),
     # context
     _axis(
@@ -142,7 +164,37 @@ _TABLE = (
         t.choice("before_anchor", "through_anchor"),
         "last context row a block sees: the one before the anchor, or the anchor's own",
         _others("before_anchor", "through_anchor"),
+        required=BLOCK_FAMILIES,
     ),
+    # chain: one row per draft, each made from a token and a hidden state
+    _axis(
+        "chain.token",
+        t.choice("next", "same"),
+        "token embedded beside the feature of position t: the token at t+1, or the one at t",
+        _others("next", "same"),
+        required=CHAIN_FAMILIES,
+    ),
+    _axis(
+        "chain.position_offset",
+        t.integer(),
+        "position of a row minus position of its feature; attention sees differences only",
+        required=CHAIN_FAMILIES,
+    ),
+    _axis(
+        "chain.norm_before_residual",
+        t.boolean(),
+        "the first layer's residual stream starts from the normed feature, not the raw one",
+        _others(True, False),
+        required=CHAIN_FAMILIES,
+    ),
+    _axis(
+        "chain.feedback",
+        t.choice("residual", "post_norm"),
+        "hidden state that takes the feature's place in the next row: before or after the final norm",
+        _others("residual", "post_norm"),
+        required=CHAIN_FAMILIES,
+    ),
+    _axis("chain.steps", t.integer(1), "drafts per round that the checkpoint asks for", required=_NOBODY),
     # attention
     _axis(
         "attention.window",
@@ -165,6 +217,7 @@ _TABLE = (
         "a slot sees only itself and earlier slots of its block",
         _flips("attention.causal"),
         per="layer",
+        required=BLOCK_FAMILIES,
     ),
     _axis("attention.scale", t.number(), "factor on the attention scores", per="layer"),
     _axis("attention.sinks", t.boolean(), "a learned extra column in the softmax", per="layer"),
@@ -207,7 +260,9 @@ _TABLE = (
         "head.vocabulary_map",
         t.choice("none", "offset", "absolute"),
         "from draft ids to target ids: none; offset: target = i + d2t[i]; absolute: target = d2t[i]",
+        _others("offset", "absolute"),
     ),
+    _axis("head.vocabulary", t.integer(1), "draft ids that the head scores"),
     _axis("head.softcap", t.optional_number(), "c: logits become c*tanh(logits/c), or none"),
     _axis(
         "head.softcap_order",

@@ -17,20 +17,32 @@ _KINDS = ("full_attention", "sliding_attention")
 
 @dataclass(frozen=True)
 class LayerKinds:
-    """Which draft layers slide: `None` where nothing says so; `where` is the key that does."""
+    """Which draft layers slide: `None` where nothing says so.
+
+    `where`: the key that says so, unless `rule` does, the producer's default.
+    """
 
     sliding: tuple[bool, ...] | None
     where: str
-    by_rule: bool = False
+    rule: str = ""
 
 
-def read_attention(book: AxisBook, keys: Keys) -> LayerKinds:
-    """Enter all `attention` axes but `causal`; returns the layer kinds for the caller's causality rule."""
+def read_attention(
+    book: AxisBook,
+    keys: Keys,
+    *,
+    rule: tuple[str, str] = ("query", "visible iff query - key < W"),
+    default: str = "",
+) -> LayerKinds:
+    """Enter all `attention` axes but `causal`; returns the layer kinds for the caller's causality rule.
+
+    `rule`: the producer's `attention.window_rule` and its reason. `default`: why no layer slides where there
+    is neither `layer_types` nor a true `use_sliding_window`, if the producer's config class says so.
+    """
     layers = book.value("backbone.layers")
-    kinds = _layer_kinds(keys, layers)
+    kinds = _layer_kinds(keys, layers, default)
     _window(book, keys, kinds, layers)
-    rule = book.rule("query", "visible iff query - key < W")
-    book.settle_each("attention.window_rule", fallback=rule)
+    book.settle_each("attention.window_rule", fallback=book.rule(*rule))
     head_dim = book.value("backbone.head_dim")
     if head_dim:
         book.settle_each("attention.scale", fallback=book.rule(head_dim**-0.5, "head_dim ** -0.5"))
@@ -41,7 +53,7 @@ def read_attention(book: AxisBook, keys: Keys) -> LayerKinds:
     return kinds
 
 
-def _layer_kinds(keys: Keys, layers: int | None) -> LayerKinds:
+def _layer_kinds(keys: Keys, layers: int | None, default: str) -> LayerKinds:
     where = keys.where("layer_types")
     kinds = keys.get("layer_types", TEXTS)
     window = keys.get("sliding_window", INTEGER)
@@ -56,9 +68,12 @@ def _layer_kinds(keys: Keys, layers: int | None) -> LayerKinds:
         return LayerKinds(tuple(kind == "sliding_attention" for kind in kinds), where)
     if layers is None:
         return LayerKinds(None, where)
-    if window is None or uses is False:
-        pointer = "use_sliding_window" if uses is False else "sliding_window"
-        return LayerKinds((False,) * layers, keys.where(pointer), by_rule=uses is not False)
+    none = (False,) * layers
+    if uses is False:
+        return LayerKinds(none, keys.where("use_sliding_window"))
+    if window is None or (uses is None and default):
+        rule = default or "Qwen3Config: no sliding_window, no sliding layers"
+        return LayerKinds(none, keys.where("sliding_window"), rule)
     if uses and first is not None:
         where = keys.where("max_window_layers")
         return LayerKinds(tuple(i >= first for i in range(layers)), where)
@@ -78,8 +93,8 @@ def _window(book: AxisBook, keys: Keys, kinds: LayerKinds, layers: int | None) -
         else:
             value = tuple(width if slides else None for slides in kinds.sliding)
             claim = stated(value, kinds.where)
-            if kinds.by_rule:
-                claim = book.rule(value, "Qwen3Config: no sliding_window, no sliding layers")
+            if kinds.rule:
+                claim = book.rule(value, kinds.rule)
             claims.append(claim)
             if any(kinds.sliding) and keys.get("use_sliding_window", BOOLEAN) is False:
                 # Qwen3Config sets sliding_window to None unless use_sliding_window is true.

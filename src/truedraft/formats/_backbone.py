@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from truedraft.contract import InputError, Sourced, shape, stated
 from truedraft.formats._book import AxisBook, integer
@@ -21,62 +21,68 @@ _ACTIVATIONS = {
 }
 
 
-def read_backbone(book: AxisBook, keys: Keys, draft: Checkpoint) -> None:
+def read_backbone(
+    book: AxisBook,
+    keys: Keys,
+    draft: Checkpoint,
+    defaults: Mapping[str, Sourced] | None = None,
+    *,
+    counts: tuple[str, ...] = ("num_hidden_layers",),
+) -> None:
     """Enter all `backbone` axes.
 
     Tensors vouch for a size only where all layers agree on it; a disagreement between config and tensors is
-    a conflict, one among the tensors is left to the layout check.
+    a conflict, one among the tensors is left to the layout check. `defaults`: by axis, what the producer's
+    config class has for a key that is absent. `counts`: the keys that state the number of draft layers.
     """
-    _layers(book, keys, draft)
-    _size(
-        book,
-        keys,
-        "hidden_size",
-        _dims(draft, r"(hidden_)?norm\.weight|layers\.[0-9]+\.\w+_layernorm\.weight", 0),
-    )
-    _size(book, keys, "intermediate_size", _dims(draft, r"layers\.[0-9]+\.mlp\.(gate|up)_proj\.weight", 0))
-    _size(book, keys, "head_dim", _dims(draft, r"layers\.[0-9]+\.self_attn\.[qk]_norm\.weight", 0))
-    _heads(book, keys, draft, "heads", "num_attention_heads", "q")
-    _heads(book, keys, draft, "kv_heads", "num_key_value_heads", "[kv]")
-    eps = keys.claim("rms_norm_eps", NUMBER)
-    book.settle("backbone.norm_eps", [eps], note=_no_key("rms_norm_eps"))
-    book.settle("backbone.activation", [_activation(keys)], note=_no_key("hidden_act"))
-    bias = keys.claim("attention_bias", BOOLEAN)
-    bias_seen = _presence(draft, "layers.0.self_attn.q_proj.bias", "layers.0.self_attn.q_proj.weight")
-    book.settle("backbone.attention_bias", [bias, bias_seen], note=_no_key("attention_bias"))
-    norm_seen = _presence(draft, "layers.0.self_attn.q_norm.weight", "layers.0.self_attn.q_proj.weight")
-    book.settle("backbone.qk_norm", [norm_seen], book.rule(True, "q_norm and k_norm per head"))
+    rule = {"backbone.qk_norm": book.rule(True, "q_norm and k_norm per head")} | dict(defaults or {})
+
+    def enter(axis: str, key: str, *claims: Sourced | None) -> None:
+        book.settle(f"backbone.{axis}", claims, rule.get(f"backbone.{axis}"), note=_no_key(key))
+
+    def size(key: str, pattern: str) -> None:
+        enter(key, key, keys.claim(key, INTEGER), _dims(draft, pattern, 0))
+
+    _layers(book, keys, draft, counts)
+    size("hidden_size", r"(hidden_)?norm\.weight|layers\.[0-9]+\.\w+_layernorm\.weight")
+    size("intermediate_size", r"layers\.[0-9]+\.mlp\.(gate|up)_proj\.weight")
+    size("head_dim", r"layers\.[0-9]+\.self_attn\.[qk]_norm\.weight")
+    for axis, key, which in (
+        ("heads", "num_attention_heads", "q"),
+        ("kv_heads", "num_key_value_heads", "[kv]"),
+    ):
+        enter(axis, key, keys.claim(key, INTEGER), _heads(book, draft, which))
+    enter("norm_eps", "rms_norm_eps", keys.claim("rms_norm_eps", NUMBER))
+    enter("activation", "hidden_act", _activation(keys))
+    projection = "layers.0.self_attn.q_proj"
+    bias = presence(draft, f"{projection}.bias", f"{projection}.weight")
+    enter("attention_bias", "attention_bias", keys.claim("attention_bias", BOOLEAN), bias)
+    enter("qk_norm", "qk_norm", presence(draft, "layers.0.self_attn.q_norm.weight", f"{projection}.weight"))
 
 
-def _layers(book: AxisBook, keys: Keys, draft: Checkpoint) -> None:
-    claims = [keys.claim("num_hidden_layers", INTEGER)]
+def _layers(book: AxisBook, keys: Keys, draft: Checkpoint, counts: tuple[str, ...]) -> None:
+    claims = keys.claims(INTEGER, *counts)
     indices = {int(m[1]) for name in draft.tensors if (m := re.match(r"layers\.([0-9]{1,6})\.", name))}
     if indices:
         last = f"layers.{max(indices)}."
         name = min(n for n in draft.tensors if n.startswith(last))
         claims.append(shape(max(indices) + 1, draft.where_tensor(name)))
     kinds = keys.get("layer_types", TEXTS)
-    if kinds and not any(claims):
+    if kinds and not claims:
         claims.append(stated(len(kinds), keys.where("layer_types")))
-    layers = book.settle("backbone.layers", claims, note=_no_key("num_hidden_layers"))
+    layers = book.settle("backbone.layers", claims, note=_no_key(counts[0]))
     if layers.state == "value" and isinstance(layers.value, int) and layers.value > MAX_LAYERS:
         where = layers.source.where if layers.source else "backbone.layers"
         raise InputError(f"{where}: found {layers.value} draft layers, expected at most {MAX_LAYERS}")
 
 
-def _size(book: AxisBook, keys: Keys, key: str, seen: Sourced | None) -> None:
-    book.settle(f"backbone.{key}", [keys.claim(key, INTEGER), seen], note=_no_key(key))
-
-
-def _heads(book: AxisBook, keys: Keys, draft: Checkpoint, axis: str, key: str, which: str) -> None:
+def _heads(book: AxisBook, draft: Checkpoint, which: str) -> Sourced | None:
     rows = _dims(draft, rf"layers\.[0-9]+\.self_attn\.{which}_proj\.weight", 0)
     head_dim = book.value("backbone.head_dim")
-    seen = None
-    if rows is not None and head_dim and not book.in_conflict("backbone.head_dim"):
-        count, rest = divmod(integer(rows.value), head_dim)
-        if rest == 0 and count > 0 and rows.source is not None:
-            seen = shape(count, rows.source.where)
-    book.settle(f"backbone.{axis}", [keys.claim(key, INTEGER), seen], note=_no_key(key))
+    if rows is None or rows.source is None or not head_dim or book.in_conflict("backbone.head_dim"):
+        return None
+    count, rest = divmod(integer(rows.value), head_dim)
+    return shape(count, rows.source.where) if rest == 0 and count > 0 else None
 
 
 def _activation(keys: Keys) -> Sourced | None:
@@ -104,7 +110,7 @@ def _sizes(draft: Checkpoint, names: Iterable[str], axis: int) -> Iterable[int |
         yield found[axis] if axis < len(found) else None
 
 
-def _presence(draft: Checkpoint, name: str, companion: str) -> Sourced | None:
+def presence(draft: Checkpoint, name: str, companion: str) -> Sourced | None:
     """Whether `name` exists, once `companion` shows that the weights are there to be asked."""
     if name in draft.tensors:
         return shape(True, draft.where_tensor(name))

@@ -64,8 +64,10 @@ class AxisBook:
         """
         found = [self._checked(name, claim) for claim in claims if claim is not None]
         if found and any(claim.value != found[0].value for claim in found) and name not in self.overrides:
-            distinct = list({claim.value: claim for claim in reversed(found)}.values())
-            self._conflicts.append(Conflict(name, tuple(reversed(distinct))))
+            distinct: dict[Value, Sourced] = {}
+            for claim in found:
+                distinct.setdefault(claim.value, claim)
+            self._conflicts.append(Conflict(name, tuple(distinct.values())))
         if not found:
             found = [self._checked(name, fallback) if fallback is not None else unknown(note)]
         base = replace(found[0], note=remark) if remark and found[0].state == "value" else found[0]

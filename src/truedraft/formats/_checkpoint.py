@@ -16,7 +16,10 @@ Role = Literal["target", "draft"]
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One directory. `config`: its `config.json`; `tensors`: headers only, empty without weights."""
+    """One directory. `config`: its `config.json`; `tensors`: headers only, empty without weights.
+
+    The keys of `tensors` are the names in the files until a reader's `canonical` renames them.
+    """
 
     role: Role
     directory: Path
@@ -28,8 +31,8 @@ class Checkpoint:
         return f"{self.role}/{file}#{pointer}"
 
     def where_tensor(self, name: str) -> str:
-        """`draft/model.safetensors#name`."""
-        return f"{self.role}/{self.tensors[name].path.name}#{name}"
+        """`draft/model.safetensors#name`, with the name and the rows that the file itself has."""
+        return f"{self.role}/{self.tensors[name]}"
 
     def shape(self, name: str) -> tuple[int, ...] | None:
         """The shape of a tensor, or `None` if the checkpoint lacks it."""

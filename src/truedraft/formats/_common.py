@@ -1,10 +1,10 @@
-"""Axes that all DFlash-like dialects read alike: taps, block, vocabulary, and what no file states."""
+"""Axes that all dialects read alike: taps, vocabulary, and what no file states."""
 
 from __future__ import annotations
 
 from truedraft.contract import InputError, Sourced
 from truedraft.formats._book import AxisBook, integer
-from truedraft.formats._keys import BOOLEAN, INTEGER, INTEGERS, Keys
+from truedraft.formats._keys import INTEGER, INTEGERS, Keys
 
 INERT = (
     "architectures",
@@ -28,43 +28,53 @@ INERT = (
 )
 """Keys that change nothing about how a drafter runs, or that a reader checks elsewhere."""
 
-MAX_WIDTH = 4096
-"""Widest block that is believed; published ones have 7 to 16 rows."""
-
 _REGIME = "no file of the checkpoint states it"
 
 
 def read_taps(book: AxisBook, keys: Keys, *pointers: str, last_layer: Sourced | None = None) -> None:
-    """Enter all `taps` axes from lists of 0-based layer ids (id k = output of layer k).
-
-    `last_layer`: what is known of the state of a tap of the last layer, where the rule for the other layers
-    does not reach. Raises `InputError` for repeated taps and taps outside the target, overridden or not.
-    """
-    target = book.target
-    claims = keys.claims(INTEGERS, *pointers)
+    """Enter all `taps` axes from lists of 0-based layer ids (id k = output of layer k)."""
     remark = ""
     stated_layers = keys.get("num_target_layers", INTEGER)
-    if stated_layers is not None and stated_layers != target.layers:
-        remark = f"num_target_layers says {stated_layers}, the target has {target.layers}"
-    taps = book.settle("taps.layers", claims, note=_default_taps_note(book), remark=remark)
+    if stated_layers is not None and stated_layers != book.target.layers:
+        remark = f"num_target_layers says {stated_layers}, the target has {book.target.layers}"
+    claims = keys.claims(INTEGERS, *pointers)
+    enter_taps(book, claims, note=_default_taps_note(book), remark=remark, last_layer=last_layer)
+
+
+def enter_taps(
+    book: AxisBook,
+    claims: list[Sourced],
+    default: Sourced | None = None,
+    *,
+    note: str,
+    remark: str = "",
+    last_layer: Sourced | None = None,
+) -> None:
+    """Enter all `taps` axes.
+
+    `default`: the producer's taps where no file states any. `last_layer`: what is known of the state of a tap
+    of the last layer, where the rule for the other layers does not reach. Raises `InputError` for repeated
+    taps and taps outside the target, overridden or not.
+    """
+    layers = book.target.layers
+    taps = book.settle("taps.layers", claims, default, note=note, remark=remark)
     if isinstance(taps.value, tuple) and taps.source is not None:
-        _check_taps([integer(k) for k in taps.value], taps.source.where, target.layers, remark)
+        check_taps([integer(k) for k in taps.value], taps.source.where, range(-1, layers), remark)
     state = book.rule("residual", "residual stream after the layer")
-    if last_layer is not None and target.layers - 1 in book.value_or("taps.layers", ()):
+    if last_layer is not None and layers - 1 in book.value_or("taps.layers", ()):
         state = last_layer
     book.settle_each("taps.state", fallback=state)
     book.settle("taps.basis", [], book.rule("plain"))
 
 
-def _check_taps(taps: list[int], where: str, layers: int, remark: str) -> None:
+def check_taps(taps: list[int], where: str, allowed: range, remark: str = "") -> None:
+    """Raise `InputError` unless the taps are distinct ids of the allowed range, and at least one."""
     if not taps:
         raise InputError(f"{where}: found no taps, expected at least one")
     for tap in taps:
-        if not -1 <= tap < layers:
-            beyond = f"; {remark}" if remark else ""
-            raise InputError(
-                f"{where}: a tap beyond the target, found {tap}, expected -1 to {layers - 1}{beyond}"
-            )
+        if tap not in allowed:
+            span = f"{allowed[0]} to {allowed[-1]}" + (f"; {remark}" if remark else "")
+            raise InputError(f"{where}: a tap beyond the target, found {tap}, expected {span}")
     if len(set(taps)) != len(taps):
         raise InputError(f"{where}: found repeated taps {taps}, expected distinct layers")
 
@@ -79,71 +89,6 @@ def _default_taps_note(book: AxisBook) -> str:
     return note
 
 
-def read_block(book: AxisBook, keys: Keys, rule: str, *widths: str) -> None:
-    """Enter all `block` axes and `context.end`.
-
-    `rule`: the family's `block.first_slot`. Whichever of width, proposals and first slot is overridden, the
-    others follow: width = proposals, plus 1 if slot 0 is unused.
-    """
-    given = book.overrides
-    says = keys.claims(BOOLEAN, "dflash_config/sample_from_anchor", "sample_from_anchor")
-    slots = [Sourced("value", _slot(bool(claim.value)), claim.source) for claim in says]
-    family = book.rule(rule)
-    first = book.settle("block.first_slot", [*slots, family] if slots else [], family)
-    unused = int(first.value == "unused")
-    # Where the files contradict each other, block_size stays the width and an override settles the rest.
-    contradictory = any(slot.value != rule for slot in slots)
-    native = unused if contradictory else int(rule == "unused")
-    width = book.settle(
-        "block.width", keys.claims(INTEGER, *widths), note="draft/config.json states no block_size"
-    )
-    spare = unused if "block.width" in given else native
-    base = None if width.value is None else max(integer(width.value) - spare, 0)
-    proposals = book.settle(
-        "block.proposals",
-        [],
-        book.rule(base, "width - 1" if spare else "width") if base else None,
-        note="block.width is unknown or leaves none",
-    )
-    if "block.width" not in given and isinstance(proposals.value, int):
-        if "block.proposals" in given:
-            width = book.follow("block.width", proposals.value + unused, "block.proposals")
-        elif native != unused:
-            width = book.follow("block.width", proposals.value + unused, "block.first_slot")
-    _check_block(width, proposals, unused)
-    _mask(book, keys)
-    book.settle("block.anchor_fill", [], book.rule("token", "slot 0 holds the anchor token"))
-    book.settle("block.position_offset", [], book.rule(0, "slot j stands at position anchor + j"))
-    book.settle("context.end", [], book.rule("before_anchor", "context rows are strictly before the anchor"))
-
-
-def _slot(sample_from_anchor: bool) -> str:
-    return "predicts_next" if sample_from_anchor else "unused"
-
-
-def _check_block(width: Sourced, proposals: Sourced, unused: int) -> None:
-    if not isinstance(width.value, int):
-        return
-    where = width.source.where if width.source else "block.width"
-    if not 1 + unused <= width.value <= MAX_WIDTH:
-        raise InputError(f"{where}: found width {width.value}, expected {1 + unused} to {MAX_WIDTH}")
-    if isinstance(proposals.value, int) and proposals.value + unused > width.value:
-        raise InputError(
-            f"{where}: a width of {width.value} cannot yield {proposals.value} proposals, expected at "
-            f"least {proposals.value + unused}"
-        )
-
-
-def _mask(book: AxisBook, keys: Keys) -> None:
-    claims = keys.claims(INTEGER, "dflash_config/mask_token_id", "mask_token_id")
-    mask = book.settle("block.mask_token_id", claims, note="draft/config.json states no mask_token_id")
-    if isinstance(mask.value, int) and mask.value >= book.target.vocab_size and mask.source is not None:
-        raise InputError(
-            f"{mask.source.where}: found mask token id {mask.value}, expected a row of the target's "
-            f"embedding table, 0 to {book.target.vocab_size - 1}"
-        )
-
-
 def check_vocabulary(book: AxisBook, keys: Keys, *pointers: str) -> None:
     """Raise `InputError` unless the drafter's stated vocabulary is the target's."""
     for claim in keys.claims(INTEGER, *pointers):
@@ -152,6 +97,12 @@ def check_vocabulary(book: AxisBook, keys: Keys, *pointers: str) -> None:
                 f"{claim.source.where}: vocabulary mismatch, found {claim.value}, expected "
                 f"{book.target.vocab_size} ({book.target.where}/vocab_size)"
             )
+
+
+def enter_full_vocabulary(book: AxisBook) -> None:
+    """Enter that the head scores the target's whole vocabulary."""
+    book.settle("head.vocabulary_map", [], book.rule("none"))
+    book.settle("head.vocabulary", [], book.rule(book.target.vocab_size, "the target's vocabulary"))
 
 
 def check_borrowed_width(book: AxisBook) -> None:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from truedraft.contract import Contract, InputError, TargetSpec
-from truedraft.formats import deepspec, zlab
+from truedraft.formats import (
+    assistant,
+    deepspec,
+    deepspec_eagle3,
+    eagle3,
+    laguna,
+    specforge,
+    speculators,
+    zlab,
+)
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._overrides import Overrides
+from truedraft.formats._unsupported import find_unsupported
 
 
 class Reader(Protocol):
@@ -23,11 +33,32 @@ class Reader(Protocol):
         """The contract; `InputError` if the files contradict themselves or the target."""
 
 
-READERS: tuple[Reader, ...] = (zlab, deepspec)
+@runtime_checkable
+class Renaming(Reader, Protocol):
+    """A reader whose layout does not have the canonical tensor names (`layouts.expected`)."""
+
+    def canonical(self, draft: Checkpoint, /) -> Checkpoint:
+        """`draft` with its tensors under canonical names, before `read` sees it."""
+
+
+READERS: tuple[Reader, ...] = (
+    speculators,
+    specforge,
+    deepspec,
+    deepspec_eagle3,
+    zlab,
+    eagle3,
+    assistant,
+    laguna,
+)
+"""In this order: SpecForge's exports for SGLang carry DeepSpec's architecture."""
 
 
 def find_reader(draft: Checkpoint) -> Reader:
-    """The reader for a draft checkpoint; `InputError` listing the known families if there is none."""
+    """The reader for a draft checkpoint; `InputError` if its family is unsupported or not known at all."""
+    if (family := find_unsupported(draft.config)) is not None:
+        where = f"{draft.role}/config.json"
+        raise InputError(f"{where}: found {family.name}, which is not supported: {family.reason}")
     for reader in READERS:
         if reader.matches(draft.config):
             return reader

@@ -11,7 +11,7 @@ from truedraft.contract import Contract
 from truedraft.formats._bundled import locate_pair
 from truedraft.formats._checkpoint import Checkpoint, open_checkpoint
 from truedraft.formats._overrides import Overrides
-from truedraft.formats._registry import find_reader
+from truedraft.formats._registry import Renaming, find_reader
 from truedraft.formats._safetensors import TensorRef
 from truedraft.formats._target import read_target
 from truedraft.formats.layouts import map_tensors
@@ -19,7 +19,11 @@ from truedraft.formats.layouts import map_tensors
 
 @dataclass(frozen=True)
 class Resolution:
-    """A resolved pair. `tensors`: the drafter's tensors by canonical name, empty without weights."""
+    """A resolved pair.
+
+    `draft`: as its reader sees it, with canonical tensor names. `tensors`: the tensors that the drafter
+    needs, by canonical name; empty without weights.
+    """
 
     contract: Contract
     target: Checkpoint
@@ -40,7 +44,10 @@ def resolve(target: str | Path, draft: str | Path | None = None, overrides: Iter
     target_checkpoint = open_checkpoint("target", target_directory)
     draft_checkpoint = open_checkpoint("draft", draft_directory)
     spec = read_target(target_checkpoint)
-    contract = find_reader(draft_checkpoint).read(spec, draft_checkpoint, parsed)
+    reader = find_reader(draft_checkpoint)
+    if isinstance(reader, Renaming):
+        draft_checkpoint = reader.canonical(draft_checkpoint)
+    contract = reader.read(spec, draft_checkpoint, parsed)
     tensors, unused = map_tensors(contract, draft_checkpoint)
     contract = replace(contract, unread_keys=(*contract.unread_keys, *unused))
     return Resolution(contract, target_checkpoint, draft_checkpoint, MappingProxyType(tensors))

@@ -6,15 +6,15 @@ per kind of layer.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from truedraft.contract import ROPE_SCALINGS, InputError, Record, Sourced, Value, stated, unknown
+from truedraft.contract import ROPE_SCALINGS, InputError, Sourced, Value, stated, unknown
 from truedraft.formats._attention import LayerKinds
 from truedraft.formats._book import AxisBook
 from truedraft.formats._keys import BOOLEAN, INTEGER, NUMBER, OBJECT, TEXT, Keys, record
+from truedraft.formats._yarn import yarn_attention_factor
 
 _PLAIN = ("default", "none")
 _YARN_OPTIONS = ("beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate")
@@ -33,21 +33,23 @@ class _Place:
         return f"{self.prefix}rope_theta"
 
 
-def read_rope(book: AxisBook, keys: Keys, kinds: LayerKinds) -> None:
-    """Enter all `rope` axes. Nested parameters may differ between full and sliding layers."""
+def read_rope(book: AxisBook, keys: Keys, kinds: LayerKinds, *, partial: bool = True) -> None:
+    """Enter all `rope` axes. Nested parameters may differ between full and sliding layers.
+
+    `partial`: whether the producer's code honours `partial_rotary_factor` where the rope is not scaled;
+    transformers' `Qwen3RotaryEmbedding` and `LlamaRotaryEmbedding` do not.
+    """
     places = _places(keys)
     reader = _Reader(book, keys, kinds)
     reader.enter("rope.theta", places, reader.theta, None, "draft/config.json states no rope_theta")
-    head_dim = book.value("backbone.head_dim")
-    all_dims = reader.rule(head_dim, "no partial_rotary_factor: the whole head") if head_dim else None
-    reader.enter("rope.rotary_dims", places, reader.rotary_dims, all_dims, "head_dim is unknown")
+    plain = reader.rule(None, "no rope_scaling and no rope_type")
+    reader.enter("rope.scaling", places, reader.scaling, plain, "")
+    _rotary_dims(book, reader, places, partial or any(book.value_or("rope.scaling", ())))
     book.settle_each("rope.placement", fallback=book.rule("first"))
     neox = keys.claim("is_neox_style", BOOLEAN)
     half = book.rule("half", "rotate_half")
     claims = [] if neox is None else [stated("half" if neox.value else "interleaved", _where(neox)), half]
     book.settle_each("rope.layout", claims, half)
-    plain = reader.rule(None, "no rope_scaling and no rope_type")
-    reader.enter("rope.scaling", places, reader.scaling, plain, "")
     _attention_factor(book, reader, places)
     book.settle_each("rope.positions", fallback=book.rule("plain"))
 
@@ -164,6 +166,19 @@ class _Reader:
         return self.keys.claim(f"{place.prefix}attention_factor", NUMBER)
 
 
+def _rotary_dims(book: AxisBook, reader: _Reader, places: list[dict[bool, _Place]], partial: bool) -> None:
+    head_dim = book.value("backbone.head_dim")
+    reason = "no partial_rotary_factor: the whole head"
+    if not partial:
+        reason = "the whole head: partial_rotary_factor is not read"
+        for place in places:
+            reader.keys.ignore(*(f"{p.prefix}partial_rotary_factor" for p in place.values()))
+    all_dims = reader.rule(head_dim, reason) if head_dim else None
+    reader.enter(
+        "rope.rotary_dims", places if partial else [], reader.rotary_dims, all_dims, "head_dim is unknown"
+    )
+
+
 def _attention_factor(book: AxisBook, reader: _Reader, places: list[dict[bool, _Place]]) -> None:
     scaling = book.value("rope.scaling")
     if scaling is None:
@@ -171,27 +186,6 @@ def _attention_factor(book: AxisBook, reader: _Reader, places: list[dict[bool, _
         return
     rule = book.rule(tuple(map(yarn_attention_factor, scaling)), f"{_HF}, 1 without YaRN")
     reader.enter("rope.attention_factor", places, reader.factor, rule, "")
-
-
-def yarn_attention_factor(scaling: Value) -> float:
-    """Factor on cosine and sine where no config states one; 1.0 without YaRN.
-
-    transformers `_compute_yarn_parameters`: m(factor, mscale) / m(factor, mscale_all_dim) if both are given,
-    else m(factor, 1), with m(s, c) = 0.1 * c * ln(s) + 1 for s > 1, else 1.
-    """
-    if not isinstance(scaling, Record) or scaling["kind"] != "yarn":
-        return 1.0
-    if scaling.get("attention_factor"):
-        return float(scaling["attention_factor"])
-
-    def m(weight: float) -> float:
-        stretch = float(scaling["factor"])
-        return 1.0 if stretch <= 1 else 0.1 * weight * math.log(stretch) + 1.0
-
-    numerator, denominator = scaling.get("mscale"), scaling.get("mscale_all_dim")
-    if not (numerator and denominator):
-        return m(1.0)
-    return m(numerator) / m(denominator) if m(denominator) else math.inf
 
 
 def _where(claim: Sourced) -> str:

@@ -41,12 +41,21 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class TensorRef:
-    """Where a tensor lies: file, its name in that file, dtype (`F32`, `BF16`, …) and shape."""
+    """Where a tensor lies: file, its name in that file, dtype (`F32`, `BF16`, …) and shape.
+
+    `rows`: the half-open range of first-axis rows that is meant, where the file fuses several tensors into
+    one; `shape` is then the shape of that slice.
+    """
 
     path: Path
     name: str
     dtype: str
     shape: tuple[int, ...]
+    rows: tuple[int, int] | None = None
+
+    def __str__(self) -> str:
+        rows = "" if self.rows is None else f"[{self.rows[0]}:{self.rows[1]}]"
+        return f"{self.path.name}#{self.name}{rows}"
 
 
 def read_header(path: Path | str) -> Mapping[str, TensorInfo]:

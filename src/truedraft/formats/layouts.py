@@ -1,7 +1,8 @@
 """Which tensors a drafter needs, and their shapes, computed from its contract.
 
-Canonical names are those of z-lab and DeepSpec checkpoints, which have no prefix (the state dicts of
-z-lab/dflash `model.py` and DeepSpec `modeling/dspark`).
+Canonical names are those of z-lab, DeepSpec and speculators checkpoints, which agree and have no prefix (the
+state dicts of z-lab/dflash `model.py`, DeepSpec `modeling/{dspark,eagle3}`, and speculators
+`models/{dflash,dspark,eagle3}/core.py`).
 """
 
 from __future__ import annotations
@@ -9,12 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from truedraft.contract import Contract, InputError
+from truedraft.contract import CHAIN_FAMILIES, Contract, InputError
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._safetensors import TensorRef
 
 DTYPES = ("F32", "F16", "BF16", "F64")
 """Tensor dtypes that models are loaded from."""
+
+INDEX_DTYPES = ("I64", "I32")
+"""Tensor dtypes of a vocabulary map."""
+
+_INERT = {"t2d"}
+"""The inverse of `d2t`, which only training uses."""
 
 Dim = int | None
 """A size, or `None` where the contract does not settle it."""
@@ -24,17 +31,18 @@ def expected(contract: Contract) -> dict[str, tuple[Dim, ...]]:
     """Canonical tensor name -> shape, for every tensor that a drafter of this contract needs."""
     size = _Sizes(contract)
     hidden, vocabulary = size("backbone.hidden_size"), contract.target.vocab_size
-    out: dict[str, tuple[Dim, ...]] = {
-        "fc.weight": (hidden, size.fused()),
-        "hidden_norm.weight": (hidden,),
-        "norm.weight": (hidden,),
-    }
+    out: dict[str, tuple[Dim, ...]] = {"norm.weight": (hidden,)} | _fusion(contract, size)
     for index in range(size("backbone.layers") or 0):
-        out |= {f"layers.{index}.{name}": dims for name, dims in _layer(size).items()}
+        joined = index == 0 and contract.family in CHAIN_FAMILIES
+        out |= {f"layers.{index}.{name}": dims for name, dims in _layer(size, joined).items()}
+    gates, gated = size.settled("attention.gate") or (), (size("backbone.heads"), hidden)
+    out |= {f"layers.{i}.self_attn.g_proj.weight": gated for i, gate in enumerate(gates) if gate != "none"}
     if contract.get("embedding.source") == "own":
         out["embed_tokens.weight"] = (vocabulary, hidden)
     if contract.get("head.source") == "own":
-        out["lm_head.weight"] = (vocabulary, hidden)
+        out["lm_head.weight"] = (size("head.vocabulary"), hidden)
+    if _mapped(contract):
+        out["d2t"] = (size("head.vocabulary"),)
     return out | _markov(contract, size) | _confidence(size)
 
 
@@ -57,19 +65,20 @@ def map_tensors(contract: Contract, draft: Checkpoint) -> tuple[dict[str, Tensor
                 f"{draft.where_tensor(name)}: found shape {list(found)}, expected {_show(dims)}"
                 + (_fused(contract) if name == "fc.weight" else "")
             )
-    unused = tuple(draft.where_tensor(name) for name in sorted(draft.tensors) if name not in needed)
+    known = needed.keys() | (_INERT if _mapped(contract) else set())
+    unused = tuple(draft.where_tensor(name) for name in sorted(draft.tensors) if name not in known)
     return {name: draft.tensors[name] for name in needed}, unused
 
 
 def check_dtype(checkpoint: Checkpoint, name: str) -> None:
-    """Raise `InputError` unless a tensor holds plain floating-point numbers.
+    """Raise `InputError` unless a tensor holds plain floating-point numbers, or `d2t` whole ones.
 
     Integers and scale-less 8-bit floats are quantised weights; cast as they are they would be noise.
     """
-    found = checkpoint.tensors[name].dtype
-    if found not in DTYPES:
+    found, allowed = checkpoint.tensors[name].dtype, INDEX_DTYPES if name == "d2t" else DTYPES
+    if found not in allowed:
         raise InputError(
-            f"{checkpoint.where_tensor(name)}: found dtype {found}, expected {', '.join(DTYPES)}"
+            f"{checkpoint.where_tensor(name)}: found dtype {found}, expected {', '.join(allowed)}"
         )
 
 
@@ -94,22 +103,42 @@ class _Sizes:
         return taps * self._contract.target.hidden_size if settled else None
 
 
-def _layer(size: _Sizes) -> Mapping[str, tuple[Dim, ...]]:
+def _fusion(contract: Contract, size: _Sizes) -> dict[str, tuple[Dim, ...]]:
+    hidden, fused = size("backbone.hidden_size"), size.fused()
+    out: dict[str, tuple[Dim, ...]] = {"fc.weight": (hidden, fused)}
+    if size.settled("fusion.output_norm"):
+        out["hidden_norm.weight"] = (hidden,)
+    if size.settled("fusion.concat_norm"):
+        out["input_norm.weight"] = (fused,)
+    if size.settled("fusion.tap_norm"):
+        taps = range(len(contract.tuple_of("taps.layers")))
+        out |= {f"fc_norm.{tap}.weight": (contract.target.hidden_size,) for tap in taps}
+    return out
+
+
+def _mapped(contract: Contract) -> bool:
+    return contract.get("head.vocabulary_map") in ("offset", "absolute")
+
+
+def _layer(size: _Sizes, joined: bool) -> Mapping[str, tuple[Dim, ...]]:
+    """`joined`: a chain's first layer, whose attention reads [embedding; feature], each with its own norm."""
     hidden, inner = size("backbone.hidden_size"), size("backbone.intermediate_size")
-    head_dim = size("backbone.head_dim")
+    head_dim, inputs = size("backbone.head_dim"), _times(2, hidden) if joined else hidden
     query = _times(size("backbone.heads"), head_dim)
     key = _times(size("backbone.kv_heads"), head_dim)
     out: dict[str, tuple[Dim, ...]] = {
         "input_layernorm.weight": (hidden,),
         "post_attention_layernorm.weight": (hidden,),
-        "self_attn.q_proj.weight": (query, hidden),
-        "self_attn.k_proj.weight": (key, hidden),
-        "self_attn.v_proj.weight": (key, hidden),
+        "self_attn.q_proj.weight": (query, inputs),
+        "self_attn.k_proj.weight": (key, inputs),
+        "self_attn.v_proj.weight": (key, inputs),
         "self_attn.o_proj.weight": (hidden, query),
         "mlp.gate_proj.weight": (inner, hidden),
         "mlp.up_proj.weight": (inner, hidden),
         "mlp.down_proj.weight": (hidden, inner),
     }
+    if joined:
+        out["hidden_norm.weight"] = (hidden,)
     if size.settled("backbone.qk_norm"):
         out |= {"self_attn.q_norm.weight": (head_dim,), "self_attn.k_norm.weight": (head_dim,)}
     if size.settled("backbone.attention_bias"):
@@ -121,9 +150,10 @@ def _layer(size: _Sizes) -> Mapping[str, tuple[Dim, ...]]:
 def _markov(contract: Contract, size: _Sizes) -> dict[str, tuple[Dim, ...]]:
     if contract.get("markov.kind") not in ("vanilla", "gated", "rnn"):
         return {}
-    vocabulary, rank, hidden = contract.target.vocab_size, size("markov.rank"), size("backbone.hidden_size")
+    rank, hidden = size("markov.rank"), size("backbone.hidden_size")
     out: dict[str, tuple[Dim, ...]] = {
-        f"markov_head.markov_{which}.weight": (vocabulary, rank) for which in ("w1", "w2")
+        "markov_head.markov_w1.weight": (contract.target.vocab_size, rank),
+        "markov_head.markov_w2.weight": (size("head.vocabulary"), rank),
     }
     kind = size.settled("markov.kind")
     if kind == "gated":

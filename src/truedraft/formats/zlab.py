@@ -13,6 +13,7 @@ from truedraft.contract import Contract, TargetSpec, inferred
 from truedraft.formats import _common
 from truedraft.formats._attention import LayerKinds, read_attention
 from truedraft.formats._backbone import read_backbone
+from truedraft.formats._block import read_block
 from truedraft.formats._book import AxisBook
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import BOOLEAN, NUMBER, Keys
@@ -54,11 +55,11 @@ def read(target: TargetSpec, draft: Checkpoint, overrides: Overrides) -> Contrac
     pointers = ("dflash_config/target_layer_ids", "target_layer_ids")
     _common.read_taps(book, keys, *pointers, last_layer=inferred("residual", _LAST_TAP))
     read_fusion(book)
-    _common.read_block(book, keys, "unused", "dflash_config/block_size", "block_size")
+    read_block(book, keys, "unused", "dflash_config/block_size", "block_size")
     kinds = read_attention(book, keys)
-    _causal(book, keys, kinds)
+    read_causal(book, keys, kinds)
     read_rope(book, keys, kinds)
-    _embedding_and_head(book, keys)
+    read_tables(book, keys)
     _common.read_regime(book)
     # Nothing to tie: both tables are the target's.
     keys.ignore(*_common.INERT, "tie_word_embeddings")
@@ -69,6 +70,7 @@ def read_fusion(book: AxisBook) -> None:
     """Enter the `fusion` axes: context = hidden_norm(fc(concatenated taps)), no input norm on top."""
     for name, value in (
         ("tap_norm", False),
+        ("concat_norm", False),
         ("fc", True),
         ("output_norm", True),
         ("input_norm_on_context", False),
@@ -76,7 +78,8 @@ def read_fusion(book: AxisBook) -> None:
         book.settle(f"fusion.{name}", [], book.rule(value, "hidden_norm(fc(taps))"))
 
 
-def _causal(book: AxisBook, keys: Keys, kinds: LayerKinds) -> None:
+def read_causal(book: AxisBook, keys: Keys, kinds: LayerKinds) -> None:
+    """Enter `attention.causal`: stated, or by the kind of layer."""
     claims = keys.claims(BOOLEAN, "is_causal", "dflash_config/causal")
     forced = bool(keys.get("dflash_config/use_swa", BOOLEAN))
     if claims or kinds.sliding is None or (forced and not any(kinds.sliding)):
@@ -87,7 +90,8 @@ def _causal(book: AxisBook, keys: Keys, kinds: LayerKinds) -> None:
     book.settle("attention.causal", [], rule)
 
 
-def _embedding_and_head(book: AxisBook, keys: Keys) -> None:
+def read_tables(book: AxisBook, keys: Keys) -> None:
+    """Enter all `embedding` and `head` axes of a drafter that borrows both tables from the target."""
     borrowed = book.rule("target", "the checkpoint has no embedding and no head")
     book.settle("embedding.source", [], borrowed)
     scale = keys.claims(NUMBER, "dflash_config/input_embedding_scale")
@@ -101,7 +105,7 @@ def _embedding_and_head(book: AxisBook, keys: Keys) -> None:
         )
         book.settle("embedding.scale", scale, note=note)
     book.settle("head.source", [], borrowed)
-    book.settle("head.vocabulary_map", [], book.rule("none"))
+    _common.enter_full_vocabulary(book)
     softcaps = keys.claims(NUMBER, "dflash_config/final_logit_softcapping", "final_logit_softcapping")
     book.settle("head.softcap", softcaps, book.rule(None, "no final_logit_softcapping"))
     multiplier = keys.claims(NUMBER, "dflash_config/output_multiplier")

@@ -1,0 +1,92 @@
+"""What only DFlash and DSpark speculators have (speculators 0.9.0 `models/dflash`, `models/dspark`)."""
+
+from __future__ import annotations
+
+import re
+
+from truedraft.contract import InputError, Sourced, inferred, stated
+from truedraft.formats._attention import LayerKinds
+from truedraft.formats._block import BlockClaims, enter_block, enter_slots, slot
+from truedraft.formats._book import AxisBook, integer
+from truedraft.formats._checkpoint import Checkpoint
+from truedraft.formats._keys import BOOLEAN, INTEGER, TEXT, Keys
+from truedraft.formats._proposals import speculative_tokens
+from truedraft.formats._sequence_heads import SequenceHeads
+from truedraft.formats.zlab import read_fusion
+
+_FILL_IN_ONLY = "releases before 0.7.0 (PR 760) write no sample_from_anchor and train slot 0 for nothing"
+_NO_CAUSAL_KEY = (
+    "draft/config.json states no sliding_window_non_causal; the library always writes it, its default makes "
+    "sliding layers causal, and vLLM takes an absent one as not causal"
+)
+
+
+def read_blocks(book: AxisBook, keys: Keys, draft: Checkpoint, kinds: LayerKinds) -> None:
+    """Enter the `fusion`, `block`, `context`, `markov` and `confidence` axes, and `attention.causal`."""
+    read_fusion(book)
+    _block(book, keys)
+    enter_slots(book, keys)
+    _causal(book, keys, kinds)
+    if book.family_name == "dspark":
+        _check_heads(keys)
+        SequenceHeads(keys, draft).enter(book)
+        keys.ignore("markov_head_type")
+
+
+def _block(book: AxisBook, keys: Keys) -> None:
+    """`block_size` is the trained width; `speculative_tokens` may ask for less than it yields."""
+    widths, counts = keys.claims(INTEGER, "block_size"), speculative_tokens(keys)
+    first = _first_slot(book, keys, widths, counts)
+    spare = None if first.value is None else int(first.value == "unused")
+    largest = integer(widths[0].value) - (spare or 0) if widths else None
+    fits = largest is not None and all(integer(c.value) <= largest for c in counts)
+    agreed = len({c.value for c in counts}) < 2
+    remark = ""
+    if fits and agreed and spare is not None and any(c.value != largest for c in counts):
+        remark = f"speculative_tokens asks for {counts[0].value} of them"
+    enter_block(book, BlockClaims(first, spare, True, widths, [] if fits and agreed else counts, remark))
+
+
+def _first_slot(book: AxisBook, keys: Keys, widths: list[Sourced], counts: list[Sourced]) -> Sourced:
+    says = keys.claims(BOOLEAN, "sample_from_anchor")
+    claims = [Sourced("value", slot(bool(claim.value)), claim.source) for claim in says]
+    version = keys.get("speculators_version", TEXT)
+    default, note = None, "draft/config.json states no sample_from_anchor, and engines' defaults disagree"
+    if version is not None and _is_before_key(version):
+        default = book.rule("unused", _FILL_IN_ONLY)
+    elif widths and len({c.value for c in counts}) == 1:
+        size, count = integer(widths[0].value), integer(counts[0].value)
+        reason = f"no sample_from_anchor; block_size is {size} and speculative_tokens {count}"
+        if count in (size, size - 1):
+            default = inferred(slot(count == size), reason)
+        else:
+            note += f"; block_size {size} and speculative_tokens {count} do not tell"
+    return book.settle("block.first_slot", claims, default, note=note)
+
+
+def _is_before_key(version: str) -> bool:
+    """Whether a release older than 0.7.0, or one of its nightlies, wrote the file."""
+    found = re.match(r"0\.([0-9]{1,3})(?:\.([0-9]{1,3}))?(.*)", version)
+    if found is None:
+        return False
+    minor, patch, rest = int(found[1]), int(found[2] or 0), found[3]
+    return minor < 7 or (minor == 7 and patch == 0 and re.match(r"\.?(a|b|rc|dev)", rest) is not None)
+
+
+def _causal(book: AxisBook, keys: Keys, kinds: LayerKinds) -> None:
+    free = keys.claim("sliding_window_non_causal", BOOLEAN)
+    if kinds.sliding is None:
+        book.settle("attention.causal", [], note="nothing says which layers slide")
+    elif not any(kinds.sliding):
+        book.settle_each("attention.causal", fallback=book.rule(False, "full layers are bidirectional"))
+    elif free is None or free.source is None:
+        book.settle("attention.causal", [], note=_NO_CAUSAL_KEY)
+    else:
+        value = tuple(slides and not free.value for slides in kinds.sliding)
+        book.settle("attention.causal", [stated(value, free.source.where)])
+
+
+def _check_heads(keys: Keys) -> None:
+    switches = ("enable_confidence_head", "confidence_head_with_markov")
+    if keys.get("markov_rank", INTEGER) == 0 and all(keys.get(name, BOOLEAN) for name in switches):
+        raise InputError(f"{keys.where(switches[1])}: found true beside markov_rank 0, expected false")
