@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,12 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from faults import LastRowMissing, RowsUnwritten, with_cache
 from truedraft import Contract, Decoder, InputError, replay, resolve
+from truedraft.contract import CHAIN_FAMILIES
 from truedraft.formats import evaluation_prompts, locate
 from truedraft.measure import accepted_along
 from truedraft.measure.teacher_forced import features
-from truedraft.models import BlockDrafter, HFTarget
-from truedraft.models.load import load_target_model, load_tensors, load_tokenizer
-
-Drafting = Callable[[], BlockDrafter]
+from truedraft.models import BlockDrafter, ChainDrafter, HFTarget
+from truedraft.models.load import load_target_model, load_tensors, load_tokenizer, make_drafter
 
 
 @dataclass(frozen=True)
@@ -44,17 +43,53 @@ class Fault:
 
 def faults(contract: Contract, target_theta: float) -> list[Fault]:
     """Every fault that this contract can suffer."""
+    own = _chain_faults() if contract.family in CHAIN_FAMILIES else _block_faults(contract)
+    every = [*_tap_faults(contract), *own, *_rope_faults(contract, target_theta), *_window_faults(contract)]
+    if contract["head.vocabulary_map"] == "offset":
+        every.append(Fault("d2t offsets read as target ids", ("head.vocabulary_map=absolute",)))
+    every += [
+        Fault("last context row missing", cache=LastRowMissing),
+        Fault("first 64 context rows unwritten", cache=RowsUnwritten),
+    ]
+    return [fault for fault in every if not _is_no_change(contract, fault)]
+
+
+def _listed(values: Sequence[object]) -> str:
+    return ",".join(str(value).lower() for value in values)
+
+
+def _tap_faults(contract: Contract) -> list[Fault]:
     taps = [int(k) for k in contract["taps.layers"]]
-    windows, causal = contract["attention.window"], contract["attention.causal"]
+    return [
+        Fault("taps +1", (f"taps.layers={_listed([k + 1 for k in taps])}",)),
+        Fault("taps -1", (f"taps.layers={_listed([k - 1 for k in taps])}",)),
+        Fault("taps reversed", (f"taps.layers={_listed(taps[::-1])}",)),
+    ]
+
+
+def _rope_faults(contract: Contract, target_theta: float) -> list[Fault]:
+    return [
+        Fault("rope theta of the target", (f"rope.theta={target_theta}",)),
+        Fault("rope theta doubled", (f"rope.theta={2 * contract['rope.theta'][0]}",)),
+        Fault("rope layout interleaved", ("rope.layout=interleaved",)),
+    ]
+
+
+def _chain_faults() -> list[Fault]:
+    return [
+        Fault("feature paired with its own token", ("chain.token=same",)),
+        Fault("residual starts from the normed feature", ("chain.norm_before_residual=true",)),
+        Fault("residual starts from the raw feature", ("chain.norm_before_residual=false",)),
+        Fault("normed state fed back", ("chain.feedback=post_norm",)),
+        Fault("raw state fed back", ("chain.feedback=residual",)),
+        Fault("positions +1", ("chain.position_offset=2",)),
+    ]
+
+
+def _block_faults(contract: Contract) -> list[Fault]:
     other_slot = "predicts_next" if contract["block.first_slot"] == "unused" else "unused"
-
-    def listed(values: Sequence[object]) -> str:
-        return ",".join(str(value).lower() for value in values)
-
+    causal = contract["attention.causal"]
     out = [
-        Fault("taps +1", (f"taps.layers={listed([k + 1 for k in taps])}",)),
-        Fault("taps -1", (f"taps.layers={listed([k - 1 for k in taps])}",)),
-        Fault("taps reversed", (f"taps.layers={listed(taps[::-1])}",)),
         Fault("slot convention of the other family", (f"block.first_slot={other_slot}",)),
         Fault("block three tokens shorter", (f"block.proposals={contract['block.proposals'] - 3}",)),
         Fault("block position +1", ("block.position_offset=1",)),
@@ -63,43 +98,57 @@ def faults(contract: Contract, target_theta: float) -> list[Fault]:
         Fault("mask id: reserved, never seen", ("block.mask_token_id=2",)),
         Fault("mask id: end of text", ("block.mask_token_id=0",)),
         Fault("mask id: a word piece", ("block.mask_token_id=300",)),
-        Fault("rope theta of the target", (f"rope.theta={target_theta}",)),
-        Fault("rope theta doubled", (f"rope.theta={2 * contract['rope.theta'][0]}",)),
-        Fault("rope layout interleaved", ("rope.layout=interleaved",)),
         Fault("no norm after fc", ("fusion.output_norm=false",)),
         Fault("input norm on context rows", ("fusion.input_norm_on_context=true",)),
         Fault("anchor's own features visible", ("context.end=through_anchor",)),
-        Fault("last context row missing", cache=LastRowMissing),
-        Fault("first 64 context rows unwritten", cache=RowsUnwritten),
         Fault("causal in every layer", ("attention.causal=true",)),
         Fault("causal in no layer", ("attention.causal=false",)),
     ]
     if len(set(causal)) > 1:
-        out.append(Fault("causality swapped", (f"attention.causal={listed([not c for c in causal])}",)))
-    if any(windows):
-        width = next(w for w in windows if w)
-        out += [
-            Fault("window dropped", ("attention.window=none",)),
-            Fault("window on every layer", (f"attention.window={width}",)),
-            Fault("window counted from the anchor", ("attention.window_rule=anchor",)),
-        ]
-        for name, change in (("W+1", width + 1), ("W-1", width - 1), ("2W", 2 * width)):
-            changed = [None if w is None else change for w in windows]
-            out.append(Fault(f"window {name}", (f"attention.window={listed(changed)}",)))
+        out.append(Fault("causality swapped", (f"attention.causal={_listed([not c for c in causal])}",)))
     if contract.get("markov.kind") not in (None, "none"):
         out += [
             Fault("Markov head fed the anchor", ("markov.previous=anchor",)),
             Fault("Markov head dropped", ("markov.kind=none", "confidence.input=none")),
         ]
-    return [fault for fault in out if not _is_no_change(contract, fault)]
+    return out
+
+
+def _window_faults(contract: Contract) -> list[Fault]:
+    windows = contract["attention.window"]
+    if not any(windows):
+        return []
+    width = next(w for w in windows if w)
+    other = "query" if contract["attention.window_rule"][0] == "anchor" else "anchor"
+    reach = "each query" if other == "query" else "the anchor"
+    out = [
+        Fault("window dropped", ("attention.window=none",)),
+        Fault("window on every layer", (f"attention.window={width}",)),
+        Fault(f"window counted from {reach}", (f"attention.window_rule={other}",)),
+    ]
+    for name, change in (("W+1", width + 1), ("W-1", width - 1), ("2W", 2 * width)):
+        changed = [None if w is None else change for w in windows]
+        out.append(Fault(f"window {name}", (f"attention.window={_listed(changed)}",)))
+    return out
 
 
 def _is_no_change(contract: Contract, fault: Fault) -> bool:
-    for override in fault.overrides:
-        name, _, value = override.partition("=")
-        if name == "attention.causal" and value in ("true", "false"):
-            return all(c == (value == "true") for c in contract[name])
-    return False
+    """Whether the contract says already what the fault would set."""
+    if not fault.overrides:
+        return False
+    given = [override.partition("=") for override in fault.overrides]
+    return all(_same(contract[name], value) for name, _, value in given)
+
+
+def _same(found: Any, value: str) -> bool:
+    entries = found if isinstance(found, tuple) else (found,)
+    return "," not in value and all(str(entry).lower() == value for entry in entries)
+
+
+def _golden(pair: Path, draft: Path) -> Path:
+    """The drafter's golden proposals: its own file, or the pair's."""
+    own = draft / "golden" / "proposals.json"
+    return own if own.exists() else pair / "golden" / "proposals.json"
 
 
 class Bench:
@@ -121,7 +170,7 @@ class Bench:
         for entry in entries:
             ids = tokenizer(entry["text"]).input_ids
             self.texts.append((len(ids), ids + Decoder(self.target).generate([ids], count)[0].tokens))
-        golden = json.loads((directory.parent / "golden" / "proposals.json").read_text())
+        golden = json.loads(_golden(directory.parent, draft).read_text())
         unseen = [entry["tokens"] for entry in golden["drafters"][draft.name]]
         longest = [a for a in unseen if not any(b != a and b[: len(a)] == a for b in unseen)]
         self.unseen = [(text, list(range(16, len(text), 3))) for text in longest]
@@ -129,11 +178,11 @@ class Bench:
             self.features = [features(self.target, text) for _, text in self.texts]
             self.unseen_features = [features(self.target, text) for text, _ in self.unseen]
 
-    def drafter(self, fault: Fault | None) -> tuple[BlockDrafter, list[int]]:
+    def drafter(self, fault: Fault | None) -> tuple[BlockDrafter | ChainDrafter, list[int]]:
         """The drafter under a fault, and the feature columns that its taps select."""
         resolution = resolve(self.name, overrides=fault.overrides if fault else ())
         weights = load_tensors(resolution.tensors, dtype=torch.float32, device="cpu")
-        drafter = BlockDrafter(resolution.contract, weights, self.target.embedding, self.target.head)
+        drafter = make_drafter(resolution.contract, weights, self.target.embedding, self.target.head)
         if fault is not None and fault.cache is not None:
             drafter = with_cache(drafter, fault.cache)
         hidden = self.contract.target.hidden_size

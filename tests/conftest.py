@@ -62,6 +62,15 @@ def random_model(kind: str) -> Any:
     return model.eval()
 
 
+def greedy_read(drafter: Any, hidden: Any, anchors: Any) -> tuple[Any, Any, Any]:
+    """Greedy drafts [B, γ] of blocks' hidden states, their logits and their confidence."""
+    from truedraft.decode import Drafts
+
+    drafts = Drafts(target_ids=drafter.readout.target_ids)
+    logits, confidence = drafter.readout.read(hidden, anchors, drafts)
+    return drafts.proposal().tokens, logits, confidence
+
+
 @pytest.fixture(params=["qwen3", "qwen2", "qwen2-window", "llama"])
 def kind(request: pytest.FixtureRequest) -> str:
     """Every architecture that the target adapter supports."""

@@ -30,9 +30,14 @@ class RowsUnwritten(KVCache):
         self.values(sequence)[:, :, : self.count] = 0
 
 
-def with_cache(drafter: Any, cache_type: type[KVCache]) -> Any:
-    """The same drafter, opening caches of the given faulty type."""
-    contract = drafter.contract
-    sizes = tuple(contract[f"backbone.{name}"] for name in ("layers", "kv_heads", "head_dim"))
-    drafter.new_cache = lambda: cache_type(*sizes)
+def with_cache(drafter: Any, fault: type[KVCache]) -> Any:
+    """The same drafter, opening caches of its own kind with the given fault."""
+    make = drafter.new_cache
+
+    def faulty() -> Any:
+        cache = make()
+        cache.__class__ = type(fault.__name__, (fault, type(cache)), {})
+        return cache
+
+    drafter.new_cache = faulty
     return drafter

@@ -127,7 +127,7 @@ class CountingDrafter:
     def new_cache(self) -> KVCache:
         return KVCache(0, 0, 0)
 
-    def propose(self, rounds, cache):
+    def propose(self, rounds, cache, sampling=None):
         start = torch.stack([turn.anchor_token for turn in rounds])
         return Proposal((start[:, None] + torch.arange(1, 4)) % 8, (3,) * len(rounds))
 

@@ -1,14 +1,14 @@
 """One round of block drafting (DFlash, DSpark), slow and plain: a second opinion on the product.
 
-Written from the meanings of the axes and from descriptions of z-lab's and DeepSpec's models, without sight
-of `truedraft.models`. Everything is a loop over layers, heads, queries and keys in float64; nothing is fused
-or cached, and row i of the context stands at position i.
+Written from the meanings of the axes and from descriptions of z-lab's, DeepSpec's, speculators' and Laguna's
+models, without sight of `truedraft.models`. Everything is a loop over layers, heads, queries and keys in
+float64; nothing is fused or cached, and row i of the context stands at position i.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -27,22 +27,24 @@ def reference_round(
     anchor_token: int,
     anchor_position: int,
     valid: Tensor | None = None,
+    forced: Sequence[int] | None = None,
 ) -> dict[str, Tensor | None]:
     """Hidden states of all slots, and logits, tokens and confidence logits along the greedy path.
 
     `taps` [c, ΣH]: features of all rows so far, row i at position i. `valid` [c]: rows that may be seen.
-    Returns `hidden` [width, H], `logits` [γ, V], `tokens` [γ] and `confidence_logits` [γ] (or `None`).
+    `forced` [γ]: the token before each predicted one, in place of the anchor and the greedy drafts. Returns
+    `hidden` [width, H], `logits` [γ, V_d] over draft ids, `tokens` [γ] (target ids) and `confidence_logits`
+    [γ] (or `None`).
     """
     _refuse_what_is_not_modelled(axes)
-    weights = {name: weight.double() for name, weight in weights.items()}
+    draft_to_target = [int(entry) for entry in weights["d2t"]] if "d2t" in weights else []
+    weights = {name: weight.double() for name, weight in weights.items() if name != "d2t"}
     taps = taps.double()
     embedding = target_embedding if axes["embedding.source"] == "target" else weights["embed_tokens.weight"]
     head = target_head if axes["head.source"] == "target" else weights["lm_head.weight"]
     eps = axes["backbone.norm_eps"]
 
-    context = [taps[i] @ weights["fc.weight"].T for i in range(len(taps))]
-    if axes["fusion.output_norm"]:
-        context = [_norm(row, weights["hidden_norm.weight"], eps) for row in context]
+    context = [_feature(axes, weights, row) for row in taps]
     seen = [_is_context(axes, i, anchor_position, valid) for i in range(len(taps))]
 
     block = []
@@ -57,7 +59,8 @@ def reference_round(
 
     first = 1 if axes["block.first_slot"] == "unused" else 0
     read = hidden[first : first + axes["block.proposals"]]
-    return {"hidden": torch.stack(hidden), **_read(axes, weights, head.double(), read, anchor_token)}
+    out = _read(axes, weights, head.double(), draft_to_target, read, anchor_token, forced)
+    return {"hidden": torch.stack(hidden), **out}
 
 
 def inverse_frequencies(theta: float, dims: int, scaling: Mapping[str, Any] | None) -> list[float]:
@@ -100,6 +103,20 @@ def inverse_frequencies(theta: float, dims: int, scaling: Mapping[str, Any] | No
         interpolated = min(max((i - low) / (high - low), 0), 1)  # ramp: 0 below `low`, 1 above `high`
         out.append(frequency / factor * interpolated + frequency * (1 - interpolated))
     return out
+
+
+def _feature(axes: Axes, weights: Weights, row: Tensor) -> Tensor:
+    """What the draft layers see of one context row's concatenated taps."""
+    eps = axes["backbone.norm_eps"]
+    if axes["fusion.tap_norm"]:
+        count = len(axes["taps.layers"])
+        width = len(row) // count
+        taps = [row[tap * width : (tap + 1) * width] for tap in range(count)]
+        row = torch.cat([_norm(tap, weights[f"fc_norm.{i}.weight"], eps) for i, tap in enumerate(taps)])
+    if axes["fusion.concat_norm"]:
+        row = _norm(row, weights["input_norm.weight"], eps)
+    row = weights["fc.weight"] @ row
+    return _norm(row, weights["hidden_norm.weight"], eps) if axes["fusion.output_norm"] else row
 
 
 def _layer(
@@ -165,7 +182,11 @@ def _attention(
                     shares.append(math.exp(score * axes["attention.scale"][layer]))
                     visible.append(value)
             shares = torch.tensor(shares, dtype=torch.float64)
-            concatenated[slot].append((shares / shares.sum()) @ torch.stack(visible))
+            attended = (shares / shares.sum()) @ torch.stack(visible)
+            if axes["attention.gate"][layer] == "softplus":
+                gate = float(own["self_attn.g_proj.weight"][head] @ row)
+                attended = attended * math.log(1 + math.exp(gate))
+            concatenated[slot].append(attended)
     out = []
     for parts in concatenated:
         row = own["self_attn.o_proj.weight"] @ torch.cat(parts)
@@ -253,15 +274,23 @@ def _activation(kind: str, x: Tensor) -> Tensor:
 
 
 def _read(
-    axes: Axes, weights: Weights, head: Tensor, slots: list[Tensor], anchor_token: int
+    axes: Axes,
+    weights: Weights,
+    head: Tensor,
+    draft_to_target: list[int],
+    slots: list[Tensor],
+    anchor_token: int,
+    forced: Sequence[int] | None,
 ) -> dict[str, Tensor | None]:
     """Logits, greedy tokens and confidence of the slots that predict, from left to right."""
     kind = axes.get("markov.kind") or "none"
     confidence_input = axes.get("confidence.input") or "none"
     state = torch.zeros(axes["markov.rank"], dtype=torch.float64) if kind != "none" else None
     logits, tokens, confidences = [], [], []
-    for hidden in slots:
+    for index, hidden in enumerate(slots):
         previous = tokens[-1] if tokens else anchor_token
+        if forced is not None:
+            previous = forced[index]
         biasing = anchor_token if axes.get("markov.previous") == "anchor" else previous
         row = axes["head.multiplier"] * (head @ hidden)
         after = kind != "none" and axes.get("head.softcap_order") == "after_sequence_head"
@@ -274,8 +303,6 @@ def _read(
         if after:
             row = _softcapped(axes, row)
         if confidence_input != "none":
-            # Open in the axes' wording: with `markov.previous` = anchor, the token before is read here, as
-            # in the product (the only line decided after looking at it).
             given = hidden
             if axes["confidence.with_markov"]:
                 given = torch.cat([hidden, weights["markov_head.markov_w1.weight"][previous]])
@@ -284,12 +311,19 @@ def _read(
                 confidence = confidence + weights["confidence_head.proj.bias"][0]
             confidences.append(confidence)
         logits.append(row)
-        tokens.append(int(row.argmax()))
+        tokens.append(_target_id(axes, draft_to_target, int(row.argmax())))
     return {
         "logits": torch.stack(logits),
         "tokens": torch.tensor(tokens),
         "confidence_logits": torch.stack(confidences) if confidences else None,
     }
+
+
+def _target_id(axes: Axes, draft_to_target: list[int], draft_id: int) -> int:
+    kind = axes["head.vocabulary_map"]
+    if kind == "none":
+        return draft_id
+    return draft_to_target[draft_id] + (draft_id if kind == "offset" else 0)
 
 
 def _softcapped(axes: Axes, logits: Tensor) -> Tensor:
@@ -318,13 +352,11 @@ def _markov(
 
 
 def _refuse_what_is_not_modelled(axes: Axes) -> None:
-    assert not axes["fusion.tap_norm"]
     assert axes["fusion.fc"]
-    assert axes["head.vocabulary_map"] == "none"
+    assert all(gate in ("none", "softplus") for gate in axes["attention.gate"])
     assert (axes.get("confidence.input") or "none") in ("none", "post_norm")
     for name, plain in {
         "attention.sinks": False,
-        "attention.gate": "none",
         "attention.value_norm": False,
         "attention.kv_shared": False,
         "rope.positions": "plain",

@@ -1,7 +1,8 @@
 """Block drafters against a plain second implementation (`reference_block`), axis by axis.
 
-The reference is first held against goldens of z-lab's and DeepSpec's own code. Contracts then come from
-tiny random checkpoints plus overrides, so that the way from an axis's value to the arithmetic is covered.
+The reference is first held against goldens of z-lab's, DeepSpec's and speculators' own code. Contracts then
+come from tiny random checkpoints plus overrides, so that the way from an axis's value to the arithmetic is
+covered.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from reference_block import inverse_frequencies, reference_round
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from conftest import GOLDENS
+from conftest import GOLDENS, greedy_read
 from truedraft import Contract, resolve
 from truedraft.contract import AXES, InputError
 from truedraft.decode import KVCache, Round
 from truedraft.models import BlockDrafter
+from truedraft.models.load import load_tensors
 
 GOLDEN_TOLERANCE = 2e-4
 TOLERANCE = 3e-5
@@ -35,6 +37,8 @@ CHANGE = 1e-3
 """Smallest difference that counts as a change: far above `TOLERANCE`."""
 
 HIDDEN, VOCABULARY, TAPS, HEAD_DIM, LAYERS, RANK, WIDTH, ROWS = 32, 64, 2, 16, 2, 6, 5, 13
+WIDE, REDUCED = 48, 40
+"""Hidden size of a target that is wider than its drafter; a draft vocabulary of some of the target's ids."""
 
 
 # ------------------------------------------------------------------------------ the reference by itself
@@ -73,8 +77,67 @@ def test_reference_equals_the_goldens(case):
             close(out["confidence_logits"], io[f"round{r}.confidence_logits"][0], GOLDEN_TOLERANCE)
 
 
+@pytest.mark.parametrize("index", [0, 2, 4])
+@pytest.mark.parametrize(
+    "case",
+    [
+        "dflash_speculators_full",
+        "dflash_speculators_swa_causal",
+        "dspark_speculators_anchor_first",
+        "dspark_speculators_bonus_anchor",
+    ],
+)
+def test_reference_equals_the_goldens_of_speculators(case, index):
+    """As above, by speculators' forward: reduced vocabularies, windows from the anchor, teacher forcing."""
+    directory = GOLDENS / case
+    axes = speculators_golden_axes(json.loads((directory / "draft/config.json").read_text()))
+    weights = load_file(directory / "draft/model.safetensors")
+    target = load_file(directory / "target/model.safetensors")
+    io = load_file(directory / "io.safetensors")
+    expect = json.loads((directory / "expect.json").read_text())
+    tables = target["model.embed_tokens.weight"], target["lm_head.weight"]
+    ids, anchor = io["input_ids"][0].tolist(), int(io["anchors"][index])
+    first = axes["block.width"] - axes["block.proposals"]
+    given = (axes, weights, *tables, io["hidden_states"][0, :anchor], ids[anchor], anchor)
+    out = reference_round(*given)
+    close(out["hidden"][first:], io["hidden"][index, first:], GOLDEN_TOLERANCE)
+    if axes["markov.kind"] == "none":
+        key = "argmax_base_target_vocab" if "d2t" in weights else "argmax_base_draft_vocab"
+        close(out["logits"], io["base_logits"][index, first:], GOLDEN_TOLERANCE)
+        assert out["tokens"].tolist() == expect[key][index]
+        assert out["confidence_logits"] is None
+        return
+    close(out["logits"], io[f"chain{index}.logits"], GOLDEN_TOLERANCE)
+    assert out["tokens"].tolist() == expect["greedy_chain_tokens"][index]
+    out = reference_round(*given, forced=io["prev_token_ids"][index, first:].tolist())
+    close(out["logits"], io["logits"][index, first:], GOLDEN_TOLERANCE)
+    close(out["confidence_logits"], io["confidence_logits"][index, first:], GOLDEN_TOLERANCE)
+
+
+def speculators_golden_axes(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Axes of speculators' golden drafters, again by hand: what differs from z-lab's."""
+    decoder, width = config["transformer_layer_config"], config["block_size"]
+    plain = {"dflash_config": {"mask_token_id": config["mask_token_id"], "block_size": width}}
+    axes = golden_axes({**decoder, **plain, "architectures": ["DFlashDraftModel"]})
+    assert axes["attention.causal"] == [window is not None for window in axes["attention.window"]]
+    assert config["sliding_window_non_causal"] is False
+    reduced = config["draft_vocab_size"] < decoder["vocab_size"]
+    dspark = config["speculators_model_type"] == "dspark"
+    return {
+        **axes,
+        "attention.window_rule": ["anchor"] * decoder["num_hidden_layers"],
+        "block.proposals": width if config["sample_from_anchor"] else width - 1,
+        "block.first_slot": "predicts_next" if config["sample_from_anchor"] else "unused",
+        "head.source": "own" if reduced else "target",
+        "head.vocabulary_map": "offset" if reduced else "none",
+        "markov.kind": config["markov_head_type"] if dspark else "none",
+        "markov.rank": config["markov_rank"] if dspark else None,
+        "confidence.input": "post_norm" if dspark else "none",
+    }
+
+
 def golden_axes(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Axes of the four golden drafters, spelt out by hand from their configs and descriptions."""
+    """Axes of z-lab's and DeepSpec's golden drafters, by hand from their configs and descriptions."""
     layers, head_dim = config["num_hidden_layers"], config["head_dim"]
     dspark = config["architectures"] == ["Qwen3DSparkModel"]
     nested = config if dspark else config["dflash_config"]
@@ -100,6 +163,7 @@ def golden_axes(config: Mapping[str, Any]) -> dict[str, Any]:
         "attention.window": [config["sliding_window"] if slides else None for slides in sliding],
         "attention.causal": sliding,
         "fusion.tap_norm": False,
+        "fusion.concat_norm": False,
         "fusion.fc": True,
         "fusion.output_norm": True,
         "fusion.input_norm_on_context": False,
@@ -224,6 +288,48 @@ DEEPSPEC = {
     "confidence_head_with_markov": True,
 }
 
+LAGUNA = {
+    **ZLAB,
+    "architectures": ["DFlashLagunaForCausalLM"],
+    "model_type": "laguna",
+    "draft_vocab_size": VOCABULARY,
+    "gating": "per-head",
+}
+
+SPECULATORS = {
+    "architectures": ["DFlashDraftModel"],
+    "speculators_model_type": "dflash",
+    "speculators_version": "0.9.0",
+    "aux_hidden_state_layer_ids": [2, 4],
+    "block_size": WIDTH,
+    "draft_vocab_size": REDUCED,
+    "mask_token_id": 1,
+    "sample_from_anchor": False,
+    "sliding_window_non_causal": False,
+    "target_hidden_size": None,
+    "speculators_config": {
+        "algorithm": "dflash",
+        "default_proposal_method": "greedy",
+        "proposal_methods": [{"proposal_type": "greedy", "speculative_tokens": WIDTH - 1}],
+    },
+    "transformer_layer_config": {
+        key: value
+        for key, value in ZLAB.items()
+        if key not in ("architectures", "num_target_layers", "dflash_config")
+    },
+}
+
+SPECULATORS_DSPARK = {
+    **SPECULATORS,
+    "architectures": ["DSparkDraftModel"],
+    "speculators_model_type": "dspark",
+    "speculators_config": {**SPECULATORS["speculators_config"], "algorithm": "dspark"},
+    "markov_rank": RANK,
+    "markov_head_type": "vanilla",
+    "enable_confidence_head": True,
+    "confidence_head_with_markov": True,
+}
+
 VARIANTS: dict[str, dict[str, Any]] = {
     "zlab": ZLAB,
     "zlab-plain-qk": ZLAB,  # without q_norm and k_norm
@@ -244,21 +350,47 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "deepspec-confidence-alone": {**DEEPSPEC, "confidence_head_with_markov": False},
     "deepspec-no-confidence": {**DEEPSPEC, "enable_confidence_head": False},
     "deepspec-dflash": {**DEEPSPEC, "markov_rank": 0, "enable_confidence_head": False},
+    "zlab-bias": {**ZLAB, "attention_bias": True},
+    "laguna": LAGUNA,
+    "laguna-bias": {**LAGUNA, "attention_bias": True},
+    "laguna-fused": {**LAGUNA, "attention_bias": True},  # under Poolside's names
+    "speculators": SPECULATORS,
+    "speculators-wide": {**SPECULATORS, "target_hidden_size": WIDE},
+    "speculators-whole": {**SPECULATORS, "draft_vocab_size": VOCABULARY},  # without d2t
+    "speculators-permuted": {**SPECULATORS, "draft_vocab_size": VOCABULARY},
+    "dspark": SPECULATORS_DSPARK,
+    "dspark-gated": {**SPECULATORS_DSPARK, "markov_head_type": "gated"},
+    "dspark-rnn": {**SPECULATORS_DSPARK, "markov_head_type": "rnn"},
+    "dspark-permuted": {**SPECULATORS_DSPARK, "draft_vocab_size": VOCABULARY},
 }
+
+NORMS = ("laguna", "speculators", "dspark")
+"""Variants (by prefix) whose files have norms of taps and gates, whether or not the contract reads them."""
+
+
+def target_width(name: str) -> int:
+    return WIDE if name == "speculators-wide" else HIDDEN
 
 
 def shapes(name: str, config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """Tensors of a draft checkpoint, always with tables of its own (unread unless the contract says own)."""
-    heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
-    query, key, inner = heads * HEAD_DIM, kv_heads * HEAD_DIM, config["intermediate_size"]
+    decoder = config.get("transformer_layer_config", config)
+    heads, kv_heads = decoder["num_attention_heads"], decoder["num_key_value_heads"]
+    query, key, inner = heads * HEAD_DIM, kv_heads * HEAD_DIM, decoder["intermediate_size"]
+    vocabulary, wide = config.get("draft_vocab_size", VOCABULARY), target_width(name)
     out: dict[str, tuple[int, ...]] = {
-        "fc.weight": (HIDDEN, TAPS * HIDDEN),
+        "fc.weight": (HIDDEN, TAPS * wide),
         "hidden_norm.weight": (HIDDEN,),
         "norm.weight": (HIDDEN,),
         "embed_tokens.weight": (VOCABULARY, HIDDEN),
-        "lm_head.weight": (VOCABULARY, HIDDEN),
+        "lm_head.weight": (vocabulary, HIDDEN),
     }
-    for i in range(config["num_hidden_layers"]):
+    if vocabulary < VOCABULARY or name.endswith("permuted"):
+        out["d2t"] = (vocabulary,)
+    if name.startswith(NORMS):
+        out |= {f"fc_norm.{tap}.weight": (wide,) for tap in range(TAPS)}
+        out["input_norm.weight"] = (TAPS * wide,)
+    for i in range(decoder["num_hidden_layers"]):
         layer = {
             "input_layernorm.weight": (HIDDEN,),
             "post_attention_layernorm.weight": (HIDDEN,),
@@ -271,10 +403,15 @@ def shapes(name: str, config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
         layer |= {f"self_attn.{which}_proj.weight": (n, HIDDEN) for which, n in rows.items()}
         if name != "zlab-plain-qk":
             layer |= {f"self_attn.{which}_norm.weight": (HEAD_DIM,) for which in "qk"}
+        if decoder["attention_bias"]:
+            layer |= {f"self_attn.{which}_proj.bias": (n,) for which, n in (rows | {"o": HIDDEN}).items()}
+        if name.startswith(NORMS):
+            layer["self_attn.g_proj.weight"] = (heads, HIDDEN)
         out |= {f"layers.{i}.{part}": shape for part, shape in layer.items()}
     rank = config.get("markov_rank", 0)
     if rank:
-        out |= {f"markov_head.markov_{which}.weight": (VOCABULARY, rank) for which in ("w1", "w2")}
+        ids = {"w1": VOCABULARY, "w2": vocabulary}
+        out |= {f"markov_head.markov_{which}.weight": (n, rank) for which, n in ids.items()}
     if config.get("markov_head_type") == "gated":
         out |= {
             "markov_head.gate_proj.weight": (rank, HIDDEN + rank),
@@ -294,6 +431,9 @@ def shapes(name: str, config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 def random_tensor(name: str, shape: tuple[int, ...]) -> Tensor:
     """The same tensor for the same name and shape in every variant, so that variants differ in one thing."""
     generator = torch.Generator().manual_seed(zlib.crc32(f"{name} {shape}".encode()))
+    if name == "d2t":  # of sorted ids, as trained, or of a permutation of all
+        ids = torch.randperm(VOCABULARY, generator=generator)[: shape[0]]
+        return (ids.sort().values if shape[0] < VOCABULARY else ids) - torch.arange(shape[0])
     if "norm" in name:
         return 0.5 + torch.rand(shape, generator=generator)
     values = torch.randn(shape, generator=generator)
@@ -306,10 +446,14 @@ def random_tensor(name: str, shape: tuple[int, ...]) -> Tensor:
 
 @dataclass(frozen=True)
 class Tiny:
-    """One tiny pair: directories to resolve, tables of the target, and features of a made-up sequence."""
+    """One tiny pair: directories to resolve, tables of the target, and features of a made-up sequence.
+
+    `weights`: what the drafter's file holds, by canonical name.
+    """
 
     target: Path
     draft: Path
+    weights: dict[str, Tensor]
     embedding: Tensor
     head: Tensor
     taps: Tensor
@@ -318,11 +462,10 @@ class Tiny:
     def drafter(self, overrides: Sequence[str] = ()) -> tuple[Contract, dict[str, Tensor], BlockDrafter]:
         resolution = resolve(self.target, self.draft, overrides)
         assert not resolution.contract.unsettled
-        stored = load_file(self.draft / "model.safetensors")
-        weights = {name: stored[name] for name in resolution.tensors}
+        stored = load_tensors(resolution.tensors, dtype=torch.float32, device="cpu")
         with torch.inference_mode():
-            drafter = BlockDrafter(resolution.contract, weights, self.embedding, self.head)
-        return resolution.contract, weights, drafter
+            drafter = BlockDrafter(resolution.contract, stored, self.embedding, self.head)
+        return resolution.contract, {name: self.weights[name] for name in stored}, drafter
 
     def round(self, sequence: int, first: int, rows: int, last: bool) -> Round:
         """A turn with rows first … rows - 1. `last`: the last of them is the anchor's own."""
@@ -346,28 +489,51 @@ def tiny_pairs(root: Path) -> Make:
 
     @cache
     def make(name: str) -> Tiny:
-        target, draft = root / name / "target", root / name / "draft"
-        tables = {
-            key: random_tensor(f"target {key}", (VOCABULARY, HIDDEN))
-            for key in ("model.embed_tokens.weight", "lm_head.weight")
-        }
-        config = VARIANTS[name]
-        tensors = {key: random_tensor(key, shape) for key, shape in shapes(name, config).items()}
-        for directory, settings, weights in ((target, TARGET, tables), (draft, config, tensors)):
-            directory.mkdir(parents=True)
-            (directory / "config.json").write_text(json.dumps(settings))
-            save_file(weights, directory / "model.safetensors")
-        generator = torch.Generator().manual_seed(3)
-        return Tiny(
-            target,
-            draft,
-            tables["model.embed_tokens.weight"],
-            tables["lm_head.weight"],
-            torch.randn(64, TAPS * HIDDEN, generator=generator),
-            torch.randint(2, VOCABULARY, (65,), generator=generator),
-        )
+        return write_pair(root / name, name)
 
     return make
+
+
+def write_pair(root: Path, name: str, replaced: Mapping[str, Tensor] | None = None) -> Tiny:
+    """A variant's checkpoints in `root`, with some of the drafter's tensors `replaced`."""
+    target, draft, wide = root / "target", root / "draft", target_width(name)
+    tables = {
+        key: random_tensor(f"target {key}", (VOCABULARY, wide))
+        for key in ("model.embed_tokens.weight", "lm_head.weight")
+    }
+    config = VARIANTS[name]
+    tensors = {key: random_tensor(key, shape) for key, shape in shapes(name, config).items()}
+    tensors |= replaced or {}
+    stored = fused(tensors) if name == "laguna-fused" else tensors
+    settings = {**TARGET, "hidden_size": wide}
+    for directory, keys, weights in ((target, settings, tables), (draft, config, stored)):
+        directory.mkdir(parents=True)
+        (directory / "config.json").write_text(json.dumps(keys))
+        save_file(weights, directory / "model.safetensors")
+    generator = torch.Generator().manual_seed(3)
+    return Tiny(
+        target,
+        draft,
+        tensors,
+        tables["model.embed_tokens.weight"],
+        tables["lm_head.weight"],
+        torch.randn(64, TAPS * wide, generator=generator),
+        torch.randint(2, VOCABULARY, (65,), generator=generator),
+    )
+
+
+def fused(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The same weights as vLLM's Laguna names and stacks them."""
+    out: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        if match := re.fullmatch(r"(.+)\.(q|gate)_proj\.(weight|bias)", name):
+            prefix, kind, suffix = match.groups()
+            parts = ("q", "k", "v") if kind == "q" else ("gate", "up")
+            stacked = torch.cat([tensors[f"{prefix}.{part}_proj.{suffix}"] for part in parts])
+            out[f"model.{prefix}.{'qkv' if kind == 'q' else 'gate_up'}_proj.{suffix}"] = stacked
+        elif not re.search(r"\.(k|v|up)_proj\.", name):
+            out["model." + name.replace("fc_norm.", "aux_hidden_norms.")] = tensor
+    return out
 
 
 @pytest.fixture(scope="module")
@@ -385,7 +551,7 @@ def product_round(drafter: BlockDrafter, turn: Round, cache_: KVCache) -> Result
     with torch.inference_mode():
         drafter.extend([turn], cache_)
         hidden = drafter.block([turn], cache_)
-        tokens, logits, confidence = drafter.readout.read(hidden, turn.anchor_token[None])
+        tokens, logits, confidence = greedy_read(drafter, hidden, turn.anchor_token[None])
     return {
         "hidden": hidden[0],
         "logits": logits[0],
@@ -603,6 +769,80 @@ SINGLE: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = [
         ),
         ("deepspec-no-markov", (), ("confidence.bias=false", "head.softcap=2")),
         ("deepspec-dflash", (), ("block.first_slot=unused", "attention.window=5", "head.softcap=2")),
+        (
+            "zlab-bias",
+            (),
+            ("backbone.attention_bias=false", "fusion.input_norm_on_context=true", "attention.window=3"),
+        ),
+        (
+            "laguna",
+            (),
+            (
+                "fusion.tap_norm=false",
+                "fusion.concat_norm=true",
+                "fusion.output_norm=false",
+                "fusion.input_norm_on_context=false",
+                "attention.gate=none",
+                "attention.gate[0]=none",
+                "attention.gate[1]=none",
+                "head.source=own",
+            ),
+        ),
+        ("laguna", ("fusion.tap_norm=false",), ("fusion.concat_norm=true",)),
+        ("laguna", ("fusion.concat_norm=true",), ("fusion.tap_norm=false", "fusion.output_norm=false")),
+        (
+            "laguna-fused",
+            (),
+            (
+                "backbone.attention_bias=false",
+                "fusion.tap_norm=false",
+                "attention.gate=none",
+                "rope.theta=100",
+            ),
+        ),
+        (
+            "speculators",
+            (),
+            (
+                "fusion.concat_norm=true",
+                "fusion.tap_norm=true",
+                "attention.gate=softplus",
+                "attention.window=5",
+                "attention.window_rule=query",
+                "attention.window_rule[0]=query",
+                "attention.causal=false",
+                "attention.causal=true",
+                "block.first_slot=predicts_next",
+                "context.end=through_anchor",
+                "embedding.source=target",
+                "head.softcap=1.5",
+                "head.multiplier=3",
+            ),
+        ),
+        (
+            "speculators-wide",
+            (),
+            ("fusion.tap_norm=true", "fusion.concat_norm=true", "fusion.output_norm=false"),
+        ),
+        ("speculators-whole", (), ("head.source=target",)),
+        (
+            "dspark",
+            (),
+            (
+                "head.vocabulary_map=none",
+                "head.vocabulary_map=absolute",
+                "markov.previous=anchor",
+                "confidence.bias=false",
+                "block.first_slot=predicts_next",
+                "attention.window_rule=query",
+                "attention.gate=softplus",
+                "head.softcap=1.5",
+            ),
+        ),
+        ("dspark-gated", (), ("head.vocabulary_map=none", "head.vocabulary_map=absolute")),
+        ("dspark-rnn", (), ("head.vocabulary_map=none", "head.vocabulary_map=absolute")),
+        ("dspark-rnn", ("block.first_slot=predicts_next",), ("head.vocabulary_map=none",)),
+        ("dspark-permuted", (), ("head.vocabulary_map=none", "head.source=target")),
     )
     for case in cases
 ]
@@ -647,6 +887,12 @@ def base_result(make: Make, variant: str, base: tuple[str, ...]) -> Result:
         ("deepspec", "deepspec-confidence-alone"),
         ("deepspec", "deepspec-no-confidence"),
         ("deepspec-no-markov", "deepspec-dflash"),
+        ("zlab", "zlab-bias"),
+        ("zlab", "laguna"),
+        ("laguna", "laguna-bias"),
+        ("dspark", "dspark-gated"),
+        ("dspark-gated", "dspark-rnn"),
+        ("dspark", "speculators"),
     ],
 )
 def test_one_axis_that_needs_other_weights(tiny, left, right):
@@ -654,6 +900,77 @@ def test_one_axis_that_needs_other_weights(tiny, left, right):
     # the two GELUs differ by less than 1e-3 everywhere
     least = 10 * TOLERANCE / 6 if right == "zlab-gelu-tanh" else CHANGE
     assert difference(base_result(tiny, left, ()), base_result(tiny, right, ())) > least
+
+
+@pytest.mark.parametrize(
+    ("variant", "kind"),
+    [
+        ("speculators", "offset"),
+        ("speculators", "absolute"),
+        ("speculators", "none"),
+        ("speculators-whole", "none"),
+        ("speculators-permuted", "offset"),
+        ("dspark", "offset"),
+        ("dspark-rnn", "absolute"),
+        ("dspark-permuted", "offset"),
+    ],
+)
+def test_drafts_are_target_ids(tiny, variant, kind):
+    """Drafts are the mapped ids of the largest logits, and the ids before mapping are others."""
+    pair = tiny(variant)
+    result = run(pair, (f"head.vocabulary_map={kind}",))
+    assert result["logits"].shape == (WIDTH - 1, len(pair.weights["lm_head.weight"]))
+    best = result["logits"].argmax(-1)
+    if kind != "none":
+        wanted = pair.weights["d2t"][best] + (best if kind == "offset" else 0)
+        assert not torch.equal(wanted, best)
+        best = wanted
+    assert torch.equal(result["tokens"], best)
+
+
+def test_the_map_of_a_block_without_a_markov_head_changes_drafts_only(tiny):
+    offset, absolute = (
+        run(tiny("speculators"), ()),
+        run(tiny("speculators"), ("head.vocabulary_map=absolute",)),
+    )
+    assert difference(offset, absolute) == 0
+    assert offset["tokens"].tolist() != absolute["tokens"].tolist()
+
+
+def test_later_slots_follow_the_mapped_drafts(tiny):
+    """Markov and confidence head embed target ids: the first slot stays the same, later ones do not."""
+    offset, absolute = run(tiny("dspark"), ()), run(tiny("dspark"), ("head.vocabulary_map=absolute",))
+    assert torch.equal(offset["logits"][0], absolute["logits"][0])
+    assert torch.equal(offset["confidence"][0], absolute["confidence"][0])
+    assert float((offset["logits"][1] - absolute["logits"][1]).abs().max()) > CHANGE
+    assert float((offset["confidence"][1] - absolute["confidence"][1]).abs()) > CHANGE
+
+
+def test_fused_names_are_the_same_model(tiny):
+    """Poolside's stacked projections and norm names hold what the canonical names hold."""
+    assert difference(run(tiny("laguna-bias"), ()), run(tiny("laguna-fused"), ())) < 1e-5
+
+
+@pytest.mark.parametrize("which", "qkvo")
+def test_every_bias_counts(tiny, tmp_path, which):
+    """Each projection's bias by itself; that of keys moves them before their norm."""
+    name = f"layers.0.self_attn.{which}_proj.bias"
+    pair = write_pair(tmp_path, "zlab-bias", {name: torch.zeros_like(tiny("zlab-bias").weights[name])})
+    assert difference(base_result(tiny, "zlab-bias", ()), run(pair, ())) > CHANGE
+
+
+def test_gates_differ_between_heads(tiny, tmp_path):
+    """The gate of one head changes what that head contributes, and a gate of zero is a factor of log 2."""
+    name = "layers.1.self_attn.g_proj.weight"
+    one = tiny("laguna").weights[name].clone()
+    one[2] = 0
+    base = base_result(tiny, "laguna", ())
+    assert difference(base, run(write_pair(tmp_path / "one", "laguna", {name: one}), ())) > CHANGE
+    flat = write_pair(tmp_path / "flat", "laguna", {name: torch.zeros_like(one)})
+    output = "layers.1.self_attn.o_proj.weight"
+    scaled = {output: flat.weights[output] * math.log(2)}
+    plain = write_pair(tmp_path / "plain", "laguna", scaled)
+    assert difference(run(flat, ()), run(plain, ("attention.gate[1]=none",))) < 1e-5
 
 
 @pytest.mark.parametrize(
@@ -715,14 +1032,13 @@ def test_softcap_after_a_sequence_head_that_is_absent(tiny):
         "rope.placement=first,last",
         "taps.state=post_norm",
         "taps.basis=rotated",
-        "fusion.tap_norm=true",
         "fusion.fc=false",
         "attention.sinks[0]=true",
-        "attention.gate=softplus",
         "attention.value_norm=true",
         "attention.kv_shared=true",
         "rope.positions=mrope",
-        "head.vocabulary_map=offset",
+        "block.position_offset=4097",
+        "block.position_offset=-4097",
     ],
 )
 def test_values_that_are_refused(tiny, override):
@@ -731,8 +1047,107 @@ def test_values_that_are_refused(tiny, override):
         tiny("zlab").drafter((override,))
 
 
+def test_a_confidence_head_before_the_norm_is_refused(tiny):
+    with pytest.raises(InputError, match=r"confidence\.input=pre_norm"):
+        tiny("dspark").drafter(("confidence.input=pre_norm",))
+
+
+@pytest.mark.parametrize(
+    ("variant", "override", "missing"),
+    [
+        ("zlab", "fusion.tap_norm=true", "fc_norm.0.weight, expected one of shape [32]"),
+        ("zlab", "fusion.concat_norm=true", "input_norm.weight, expected one of shape [64]"),
+        ("speculators-wide", "fusion.tap_norm=true", "fc_norm.1.weight, expected one of shape [48]"),
+        ("speculators-wide", "fusion.concat_norm=true", "input_norm.weight, expected one of shape [96]"),
+        (
+            "zlab",
+            "attention.gate=softplus",
+            "layers.0.self_attn.g_proj.weight, expected one of shape [4, 32]",
+        ),
+        ("zlab", "attention.gate[1]=softplus", "layers.1.self_attn.g_proj.weight"),
+        ("laguna", "attention.gate=softplus", "layers.1.self_attn.g_proj.weight"),
+        (
+            "zlab",
+            "backbone.attention_bias=true",
+            "layers.0.self_attn.q_proj.bias, expected one of shape [64]",
+        ),
+        ("zlab-bias", "attention.window=3", "layers.1.self_attn.v_proj.bias, expected one of shape [32]"),
+        ("zlab", "head.vocabulary_map=offset", "d2t, expected one of shape [64]"),
+        ("zlab", "head.vocabulary_map=absolute", "d2t, expected one of shape [64]"),
+        ("speculators", "head.vocabulary_map=absolute", "d2t, expected one of shape [40]"),
+        ("speculators", "head.vocabulary_map=offset", "lm_head.weight, expected one of shape [40, 32]"),
+    ],
+)
+def test_values_that_need_tensors_which_are_absent(tmp_path, variant, override, missing):
+    """One line says which tensor a value needs."""
+    pair = write_pair(tmp_path, variant)
+    tensor = missing.split(",")[0]
+    save_file({k: v for k, v in pair.weights.items() if k != tensor}, pair.draft / "model.safetensors")
+    with pytest.raises(InputError, match=re.escape(f"no tensor {missing}")) as error:
+        pair.drafter((override,))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("variant", "override", "row", "entry", "found"),
+    [
+        ("speculators", "head.vocabulary_map=offset", 39, VOCABULARY - 39, VOCABULARY),
+        ("speculators", "head.vocabulary_map=offset", 0, -1, -1),
+        ("speculators", "head.vocabulary_map=offset", 7, -8, -1),
+        ("speculators", "head.vocabulary_map=absolute", 7, VOCABULARY, VOCABULARY),
+        ("speculators", "head.vocabulary_map=absolute", 0, -1, -1),
+        ("dspark", "head.vocabulary_map=offset", 20, 2**40, 2**40 + 20),
+        ("dspark", "head.vocabulary_map=offset", 1, 2**63 - 1, ""),
+        ("dspark", "head.vocabulary_map=absolute", 1, -(2**63), -(2**63)),
+    ],
+)
+def test_ids_outside_the_vocabulary_of_the_target(tiny, tmp_path, variant, override, row, entry, found):
+    """A map that leads out of the target's vocabulary is one line that names it, not a lookup gone wrong."""
+    table = tiny(variant).weights["d2t"].clone()
+    table[row] = entry
+    pair = write_pair(tmp_path, variant, {"d2t": table})
+    with pytest.raises(InputError, match=rf"d2t.*{row}.*{found}") as error:
+        pair.drafter((override,))
+    assert "\n" not in str(error.value)
+
+
+def test_the_last_id_of_the_target_may_be_drafted(tiny, tmp_path):
+    """The ends of the target's vocabulary, in a map of 32-bit numbers."""
+    table = tiny("dspark").weights["d2t"].clone()
+    table[0], table[REDUCED - 1] = 0, VOCABULARY - REDUCED
+    run(write_pair(tmp_path, "dspark", {"d2t": table.int()}), ())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.bool], ids=str)
+def test_a_map_that_holds_no_integers(tiny, tmp_path, dtype):
+    pair = write_pair(tmp_path, "speculators", {"d2t": tiny("speculators").weights["d2t"].to(dtype)})
+    with pytest.raises(InputError, match="d2t: found dtype") as error:
+        pair.drafter()
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("rows", "shape"), [(39, "[39]"), (41, "[41]"), (0, "[0]")])
+def test_a_map_of_another_length_than_the_head(tiny, tmp_path, rows, shape):
+    """The sizes contradict each other; settled by hand, the map has the wrong shape."""
+    pair = write_pair(tmp_path, "speculators", {"d2t": torch.zeros(rows, dtype=torch.int64)})
+    with pytest.raises(InputError, match=re.escape(f"d2t: found shape {shape}, expected [40]")):
+        pair.drafter((f"head.vocabulary={REDUCED}",))
+
+
+@pytest.mark.xfail(reason="head.vocabulary is not held against the target's head", strict=True)
+@pytest.mark.parametrize(
+    ("variant", "override"),
+    [("speculators", "head.source=target"), ("dspark", "head.source=target"), ("zlab", "head.vocabulary=40")],
+)
+def test_the_head_of_the_target_scores_no_reduced_vocabulary(tiny, variant, override):
+    """Its 64 rows are not 40 draft ids; nothing says which of them would be."""
+    with pytest.raises(InputError, match="head") as error:
+        tiny(variant).drafter((override,))
+    assert "\n" not in str(error.value)
+
+
 @pytest.mark.parametrize("rows", [1, 5, 8, 60])
-@pytest.mark.parametrize("variant", ["zlab", "deepspec-rnn"])
+@pytest.mark.parametrize("variant", ["zlab", "deepspec-rnn", "laguna-fused", "dspark"])
 def test_context_lengths(tiny, variant, rows):
     run(tiny(variant), (), (rows,))
 
@@ -746,6 +1161,10 @@ INCREMENTAL: list[tuple[str, tuple[str, ...]]] = [
     ("zlab-plain-qk", ("fusion.input_norm_on_context=true",)),
     ("deepspec-rnn", ()),
     ("deepspec-gated", ("attention.window=6", "context.end=through_anchor")),
+    ("zlab-bias", ("fusion.input_norm_on_context=true",)),
+    ("laguna", ("fusion.concat_norm=true",)),
+    ("speculators", ("attention.window=4",)),
+    ("dspark-rnn", ("attention.window=5", "attention.causal=true", "context.end=through_anchor")),
 ]
 
 
@@ -761,7 +1180,7 @@ def test_context_in_increments(tiny, variant, overrides):
 # ---------------------------------------------------------------------------------- random combinations
 
 
-def random_overrides(dice: random.Random, dspark: bool) -> list[str]:
+def random_overrides(dice: random.Random, variant: str) -> list[str]:
     """About half of all axes, each with a random value, on top of a variant's own."""
 
     def each(values: Sequence[object]) -> str:
@@ -796,7 +1215,18 @@ def random_overrides(dice: random.Random, dspark: bool) -> list[str]:
         "backbone.activation": dice.choice(("silu", "gelu", "gelu_tanh")),
         "backbone.norm_eps": dice.choice((1e-6, 1e-2)),
     }
-    if dspark:
+    if variant.startswith(NORMS):
+        options |= {
+            "fusion.tap_norm": dice.choice(flag),
+            "fusion.concat_norm": dice.choice(flag),
+            "attention.gate": each(("none", "softplus")),
+        }
+    if "d2t" in shapes(variant, VARIANTS[variant]):
+        options["head.vocabulary_map"] = dice.choice(("none", "offset", "absolute"))
+        options["head.source"] = "own"
+    if "bias" in variant or "fused" in variant:
+        options["backbone.attention_bias"] = dice.choice(flag)
+    if variant.startswith(("deepspec", "dspark")):
         options |= {
             "head.softcap_order": dice.choice(("before_sequence_head", "after_sequence_head")),
             "markov.previous": dice.choice(("previous_token", "anchor")),
@@ -822,6 +1252,14 @@ COMBINED = {
     "deepspec-gated": 5,
     "deepspec-rnn": 5,
     "deepspec-confidence-alone": 2,
+    "zlab-bias": 3,
+    "laguna": 3,
+    "laguna-fused": 4,
+    "speculators": 3,
+    "speculators-whole": 2,
+    "dspark": 4,
+    "dspark-gated": 2,
+    "dspark-rnn": 3,
 }
 
 
@@ -831,7 +1269,7 @@ COMBINED = {
 def test_random_combinations(tiny, variant, seed):
     """Many axes at once, with a context that grows and, in every third case, has unwritten rows."""
     dice = random.Random(f"{variant} {seed}")
-    overrides = random_overrides(dice, variant.startswith("deepspec"))
+    overrides = random_overrides(dice, variant)
     rows = dice.randint(5, 14)
     holes = slice(dice.randint(0, 2), dice.randint(3, 5)) if seed % 3 == 2 else None
     run(tiny(variant), overrides, (rows, rows + dice.randint(1, 5)), holes)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from test_block_axes import Make, Tiny, close, same, tiny_pairs, wanted_round
 
+from conftest import greedy_read
 from truedraft.contract import Contract
 from truedraft.decode import KVCache, Proposal, Round
 from truedraft.models import BlockDrafter
@@ -26,6 +27,11 @@ SETTINGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "gated": ("deepspec-gated", ("block.first_slot=unused",)),
     "rnn": ("deepspec-rnn", ()),
     "rnn, anchor": ("deepspec-rnn", ("markov.previous=anchor", "attention.causal=true")),
+    "biases": ("zlab-bias", ("attention.window=9",)),
+    "gates, norms of taps": ("laguna-fused", ("fusion.concat_norm=true",)),
+    "speculators": ("speculators", ("attention.window=6",)),
+    "reduced vocabulary": ("dspark", ("attention.window=6,none",)),
+    "reduced vocabulary, rnn": ("dspark-rnn", ("head.vocabulary_map=absolute",)),
 }
 
 
@@ -137,7 +143,7 @@ def test_invalid_rows_are_not_seen(setting, holes):
         proposal, hidden = draft(drafter, turns, cache)
         with torch.inference_mode():
             anchors = torch.stack([t.anchor_token for t in turns])
-            tokens, logits, confidence = drafter.readout.read(hidden, anchors)
+            tokens, logits, confidence = greedy_read(drafter, hidden, anchors)
         assert torch.equal(tokens, proposal.tokens)
         for row, mask in enumerate((None, valid[:end])):
             found = {

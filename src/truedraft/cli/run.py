@@ -10,38 +10,20 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from truedraft import __version__
+from truedraft.cli._deployment import deploy, sampling_options
 from truedraft.cli._prompts import gather, tokenize
 from truedraft.cli._records import check_records, write_records
-from truedraft.contract import DEFINITION, Acceptance, Contract, Deployment, InputError, format_value
+from truedraft.cli._run_text import render
+from truedraft.contract import InputError
 from truedraft.formats import Resolution, resolve
 
 if TYPE_CHECKING:
-    from truedraft.measure import RunReport
     from truedraft.models import Pair
-
-SHORT = (
-    "taps.layers",
-    "block.width",
-    "block.proposals",
-    "block.first_slot",
-    "block.mask_token_id",
-    "attention.window",
-    "attention.causal",
-    "rope.theta",
-    "embedding.source",
-    "head.source",
-    "markov.kind",
-    "confidence.input",
-)
-"""Axes of the short contract: those that differ most between checkpoints."""
-
-FULL_TEXTS = 3
-"""Up to so many outputs are printed whole."""
 
 SMALL = 20_000_000
 """Parameters of a target below which several CPU threads cost more than they bring."""
@@ -61,6 +43,7 @@ SMALL = 20_000_000
     "--set", "overrides", multiple=True, metavar="AXIS=VALUE", help="Override an axis of the contract."
 )
 @click.option("--k", "speculative_tokens", type=click.IntRange(min=0), help="Drafts to verify per round.")
+@sampling_options
 @click.option(
     "--confidence-threshold",
     type=click.FloatRange(0, 1),
@@ -90,19 +73,26 @@ def command(
     records: Path | None,
     as_json: bool,
     quiet: bool,
+    **sampling: Any,
 ) -> int:
     """Decode with TARGET and its drafter DRAFT, check that the output is lossless, report acceptance.
 
     TARGET and DRAFT are directories or a bundled pair (`tiny`, `tiny/dspark`, …). A bundled pair without
-    prompts takes its stated evaluation prompts. Exit code 1: an output differs from plain greedy decoding.
+    prompts takes its stated evaluation prompts. Exit code 1: an output differs from plain decoding. Sampled
+    output cannot be compared with a plain run (but with --verification exact-match, which repeats it token by
+    token): the same prompts are then decoded greedily too, and those outputs are compared.
     """
+    deployment = deploy(
+        sampling,
+        speculative_tokens=speculative_tokens,
+        confidence_threshold=confidence_threshold,
+        batch_size=batch_size,
+    )
     resolution = resolve(target, draft, overrides)
     entries, stated_tokens = gather(target, texts, prompt_file)
-    if not 0 <= confidence_threshold <= 1:  # click lets NaN pass
-        raise InputError(f"--confidence-threshold: found {confidence_threshold}, expected 0 to 1")
     if records is not None:
         check_records(records, prompt_file)
-    pair = _load(resolution, threads, quiet)
+    pair = _load(resolution, speculative_tokens, threads, quiet)
     prompts = tokenize(entries, pair.tokenizer, pair.contract.target)
     decode_text = None
     if pair.tokenizer is not None:
@@ -116,7 +106,7 @@ def command(
             pair.drafter,
             prompts,
             max_new_tokens or stated_tokens,
-            deployment=Deployment(speculative_tokens, confidence_threshold, batch_size),
+            deployment=deployment,
             decode_text=decode_text,
             on_progress=advance,
         )
@@ -142,7 +132,7 @@ def _versions() -> dict[str, str]:
     }
 
 
-def _load(resolution: Resolution, threads: int | None, quiet: bool) -> Pair:
+def _load(resolution: Resolution, speculative_tokens: int | None, threads: int | None, quiet: bool) -> Pair:
     """Import torch, load the pair, warn of guesses."""
     try:
         with interrupts_deferred():
@@ -152,7 +142,7 @@ def _load(resolution: Resolution, threads: int | None, quiet: bool) -> Pair:
     except ImportError as error:
         raise InputError(f"run needs torch and transformers ({error}): install the extra 'engine'") from None
     with _status("loading target and drafter", quiet):
-        pair = load_pair(resolution)
+        pair = load_pair(resolution, speculative_tokens=speculative_tokens)
     small = sum(weight.numel() for weight in pair.target.model.parameters()) < SMALL
     if threads is not None or small:
         torch.set_num_threads(threads or 1)
@@ -160,64 +150,6 @@ def _load(resolution: Resolution, threads: int | None, quiet: bool) -> Pair:
         source = pair.contract.axes[name].source
         _say(quiet, f"warning: {name} is inferred, not stated: {source.where if source else ''}")
     return pair
-
-
-def render(report: RunReport) -> str:
-    """The report as text: contract in short, outputs, acceptance, speed, losslessness."""
-    parts = [contract_in_short(report.contract), ""]
-    for output in report.outputs:
-        text = output.text if output.text is not None else " ".join(map(str, output.tokens))
-        if len(report.outputs) > FULL_TEXTS:
-            line = " ".join(text.split())
-            text = line if len(line) <= 88 else line[:87] + "…"
-        parts.append(f"{output.prompt_id} ({len(output.tokens)} tokens, {output.finish}): {text}")
-    parts += ["", *acceptance_lines(report.acceptance)]
-    speed = report.speed
-    parts.append(
-        f"speed        plain {speed.plain_tokens_per_s:.0f} tokens/s, speculative "
-        f"{speed.spec_tokens_per_s:.0f} tokens/s: {speed.ratio:.2f}x (same process, prefill included)"
-    )
-    lossless = report.lossless
-    verdict = "lossless    " if lossless.ok else "NOT LOSSLESS"
-    parts.append(
-        f"{verdict} {lossless.identical} of {lossless.of} outputs identical to plain greedy decoding through "
-        f"the same target, {lossless.ties} tie(s)"
-    )
-    for d in lossless.divergences:
-        kind = "tie" if d.tie else "difference"
-        numbers = "" if d.gap is None else f", top-2 gap {d.gap:.2g}, epsilon {d.epsilon:.2g}"
-        parts.append(f"  {kind} in {d.prompt_id} at output token {d.position}{numbers}")
-    return "\n".join(parts)
-
-
-def contract_in_short(contract: Contract) -> str:
-    """A heading and one line per axis of `SHORT` that applies."""
-    target = contract.target
-    lines = [
-        f"contract {contract.hash}  {contract.family} ({contract.dialect}) on {target.model_type}, "
-        f"{target.layers} layers"
-    ]
-    for name in SHORT:
-        sourced = contract.axes[name]
-        if sourced.state == "value" and sourced.source is not None:
-            value = format_value(sourced.value)
-            lines.append(f"  {name:20} {value:18} {sourced.source.kind}: {sourced.source.where}")
-    return "\n".join(lines)
-
-
-def acceptance_lines(figures: Acceptance) -> list[str]:
-    """τ with its definition, then survival and conditional rates by position."""
-    if figures.tau is None:
-        return ["acceptance   no verification round"]
-    cells = range(len(figures.survival))
-    conditional = ["  -  " if rate is None else f"{rate:5.3f}" for rate in figures.conditional]
-    return [
-        f"acceptance   tau {figures.tau:.3f} over {figures.rounds} rounds",
-        *(f"             {part.strip()}" for part in DEFINITION.split(";")),
-        "position     " + " ".join(f"{i:5d}" for i in cells),
-        "survival     " + " ".join(f"{rate:5.3f}" for rate in figures.survival),
-        "conditional  " + " ".join(conditional),
-    ]
 
 
 @contextmanager

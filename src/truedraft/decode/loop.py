@@ -14,10 +14,12 @@ import torch
 from torch import Tensor
 
 from truedraft.contract import InputError
+from truedraft.decode.drafts import Proposal
 from truedraft.decode.feed import feed
 from truedraft.decode.generation import Chunk, Generation
-from truedraft.decode.protocols import Batch, Cache, Drafter, Proposal, Round, Target
-from truedraft.decode.verify import Verdict, verify_greedy
+from truedraft.decode.protocols import Batch, Cache, Drafter, Round, Target
+from truedraft.decode.sampling import GREEDY, Chance, Sampling, Seeded
+from truedraft.decode.verify import Verdict, Verification, conclude, verify_greedy, verify_sampled
 
 
 @dataclass
@@ -26,17 +28,25 @@ class _Sequence:
     generation: Generation
     limit: int
     target_id: int
+    chance: Chance
+    draft_chance: Chance
     draft_id: int = -1
     round: Round | None = None
 
 
 class Decoder:
-    """Greedy speculative decoding of a batch of prompts through one target.
+    """Speculative decoding of a batch of prompts through one target.
 
     `drafter=None` decodes plainly. `speculative_tokens`: K, drafts to verify per round (default: all that
     the drafter proposes; the block keeps its width). `keep_drafts` records every round's drafts.
     `confidence_threshold`: drop the drafts from the first one whose confidence is below it (0: off).
     `ignore_stop`: decode on past stop tokens.
+
+    `sampling`: the target's; the output has its law. `draft_sampling`: the drafter's (default: greedy).
+    `verification`: `greedy` (default) goes with greedy `sampling` and no other; else a rule of
+    `verify_sampled`. `seed`: each prompt has two streams of randomness of its own, for target and drafter,
+    so that its output depends neither on the batch nor, under `exact_match`, on the drafts. `chances`:
+    replaces them, called with the prompt's index and `target` or `drafter`.
     """
 
     def __init__(
@@ -48,6 +58,11 @@ class Decoder:
         keep_drafts: bool = False,
         confidence_threshold: float = 0.0,
         ignore_stop: bool = False,
+        sampling: Sampling = GREEDY,
+        draft_sampling: Sampling = GREEDY,
+        verification: Verification | None = None,
+        seed: int = 0,
+        chances: Callable[[int, str], Chance] | None = None,
     ) -> None:
         self.target = target
         self.device = target.device
@@ -64,16 +79,30 @@ class Decoder:
                 "the drafter has no confidence head"
             )
         self.speculative_tokens = offered if speculative_tokens is None else speculative_tokens
+        self.sampling, self.draft_sampling = sampling, draft_sampling
+        self.verification: Verification = verification or ("greedy" if sampling.greedy else "standard")
+        if sampling.greedy != (self.verification == "greedy"):
+            wanted = "greedy" if sampling.greedy else "standard, block or exact_match"
+            raise InputError(
+                f"verification: found {self.verification}, expected {wanted} at temperature "
+                f"{sampling.temperature:g}"
+            )
+        self.chances = chances or (lambda index, use: Seeded(seed, index, use))
 
     def generate(
         self,
         prompts: Sequence[Sequence[int]],
         max_new_tokens: int,
         on_chunk: Callable[[Chunk], None] | None = None,
+        *,
+        first_index: int = 0,
     ) -> list[Generation]:
-        """Decode all prompts to their end; `on_chunk` sees tokens as rounds finish."""
+        """Decode all prompts to their end; `on_chunk` sees tokens as rounds finish.
+
+        `first_index`: number of the first prompt among all that share the seed.
+        """
         generations = [Generation(tuple(prompt)) for prompt in prompts]
-        for chunk in self._run(generations, max_new_tokens):
+        for chunk in self._run(generations, max_new_tokens, first_index):
             if on_chunk is not None:
                 on_chunk(chunk)
         return generations
@@ -83,15 +112,17 @@ class Decoder:
         for chunk in self._run([Generation(tuple(prompt))], max_new_tokens):
             yield chunk.tokens
 
-    def _run(self, generations: list[Generation], max_new_tokens: int) -> Iterator[Chunk]:
+    def _run(
+        self, generations: list[Generation], max_new_tokens: int, first_index: int = 0
+    ) -> Iterator[Chunk]:
         target_cache = self.target.new_cache()
         draft_cache = self.drafter.new_cache() if self.drafter else None
         active: list[_Sequence] = []
         for index, generation in enumerate(generations):
-            sequence = self._open(index, generation, max_new_tokens, target_cache, draft_cache)
+            sequence = self._open(index, generation, max_new_tokens, target_cache, draft_cache, first_index)
             with torch.inference_mode():  # not around the yields: the caller's code runs there
                 token = self._prefill(sequence, target_cache)
-            verdict = verify_greedy((), (token,), self.stop, sequence.limit)
+            verdict = conclude((), 0, token, self.stop, sequence.limit)
             self._take(sequence, verdict, first=True)
             yield Chunk(index, verdict.tokens)
             if verdict.finish is None:
@@ -113,6 +144,7 @@ class Decoder:
         max_new_tokens: int,
         target_cache: Cache,
         draft_cache: Cache | None,
+        first_index: int,
     ) -> _Sequence:
         room = self.target.max_positions - len(generation.prompt)
         if not generation.prompt:
@@ -125,7 +157,14 @@ class Decoder:
         if max_new_tokens < 1:
             raise InputError(f"max_new_tokens: found {max_new_tokens}, expected at least 1")
         generation.started = time.time()
-        sequence = _Sequence(index, generation, min(max_new_tokens, room), target_cache.open())
+        sequence = _Sequence(
+            index,
+            generation,
+            min(max_new_tokens, room),
+            target_cache.open(),
+            self.chances(first_index + index, "target"),
+            self.chances(first_index + index, "drafter"),
+        )
         if draft_cache is not None:
             sequence.draft_id = draft_cache.open()
         sequence.generation.finish = "length" if max_new_tokens <= room else "context"
@@ -141,13 +180,18 @@ class Decoder:
         """Run the prompt; leaves the first round's context rows in `sequence.round`."""
         tokens = torch.tensor(sequence.generation.prompt, device=self.device)
         taps: list[Tensor] = []
-        choice = tokens
+        last = tokens
         for logits, features in feed(self.target, cache, sequence.target_id, tokens):
             taps.append(features)
-            choice = logits.argmax(-1)
+            last = logits[-1]
             if not torch.isfinite(logits).all():
                 index = sequence.index
                 raise InputError(f"prompt {index}: found NaN or infinite logits, expected a working target")
+        if self.sampling.greedy:
+            token = int(last.argmax(-1))
+        else:
+            token = sequence.chance.draw(self.sampling.law(last))
+        choice = torch.tensor([token], device=self.device)
         sequence.round = Round(
             sequence.draft_id,
             torch.cat(taps),
@@ -156,8 +200,9 @@ class Decoder:
             0,
             choice[0],
             len(tokens),
+            sequence.draft_chance,
         )
-        return int(choice)
+        return token
 
     def _round(
         self, active: list[_Sequence], target_cache: Cache, draft_cache: Cache | None
@@ -184,25 +229,31 @@ class Decoder:
             tuple(sequence.target_id for sequence in active),
         )
         logits, taps = self.target.forward(batch, target_cache)
-        choices = logits.argmax(-1)
-        inputs, chosen = torch.stack([batch.tokens, choices]).tolist()
+        inputs, choices = torch.stack([batch.tokens, logits.argmax(-1)]).tolist()
         verdicts = []
         for b, sequence in enumerate(active):
             own = batch.rows_of(b)
             turn = rounds[b]
             drafts = inputs[own][1:]
-            verdict = verify_greedy(drafts, chosen[own], self.stop, self._remaining(sequence))
+            if self.verification == "greedy":
+                accepted, token = verify_greedy(drafts, choices[own])
+            else:
+                law, p_target = proposal.law(b), self.sampling.law(logits[own])
+                accepted, token = verify_sampled(drafts, p_target, law, sequence.chance, self.verification)
+            verdict = conclude(drafts, accepted, token, self.stop, self._remaining(sequence))
             new = len(verdict.tokens)
             target_cache.commit(sequence.target_id, range(new))
             kept = slice(own.start, own.start + new)
+            following = torch.tensor(verdict.tokens, device=self.device)
             sequence.round = Round(
                 sequence.draft_id,
                 taps[kept],
                 batch.tokens[kept],
-                choices[kept],
+                following,
                 turn.anchor_position,
-                choices[own.start + new - 1],
+                following[-1],
                 turn.anchor_position + new,
+                sequence.draft_chance,
             )
             if self.keep_drafts:
                 sequence.generation.drafts.append((turn.anchor_position, tuple(drafts)))
@@ -244,12 +295,11 @@ class Decoder:
         if self.drafter is None or cache is None:
             nothing = torch.empty(len(rounds), 0, dtype=torch.int64, device=self.device)
             return Proposal(nothing, (0,) * len(rounds))
-        proposal = self.drafter.propose(rounds, cache)
+        proposal = self.drafter.propose(rounds, cache, self.draft_sampling)
         if self.confidence_threshold <= 0 or proposal.confidence is None:
             return proposal
-        sure = (proposal.confidence >= self.confidence_threshold).long().cumprod(-1).sum(-1).tolist()
-        lengths = tuple(min(n, s) for n, s in zip(proposal.lengths, sure, strict=True))
-        return Proposal(proposal.tokens, lengths, proposal.parents, proposal.confidence)
+        sure = (proposal.confidence >= self.confidence_threshold).long().cumprod(-1).sum(-1)
+        return proposal.shortened(sure.tolist())
 
     def _positions(self, turn: Round, count: int) -> Tensor:
         start = turn.anchor_position

@@ -13,6 +13,9 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from truedraft.decode.drafts import Proposal
+from truedraft.decode.sampling import GREEDY, Chance, Sampling
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -81,7 +84,7 @@ class Round:
     `taps` [n, ΣH], `tokens` [n], `next_tokens` [n]: the newly committed rows (features of token t, token t,
     token t + 1), at positions `first_position` … `first_position + n - 1`. The anchor is the last committed
     token, not yet run through the target; its position is `first_position + n` (n - 1 for a drafter that
-    needs the anchor's features).
+    needs the anchor's features). `chance`: the sequence's own randomness, needed by sampled drafts only.
     """
 
     sequence: int
@@ -91,21 +94,7 @@ class Round:
     first_position: int
     anchor_token: Tensor
     anchor_position: int
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """Drafts for a batch of rounds.
-
-    `tokens`: int64 [B, γ] target ids. `lengths`: [B] how many of them count. `parents`: `None` for chains.
-    `confidence`: [B, γ] expected acceptance of each draft given the ones before, or `None`. Drafts are the
-    drafter's argmax, so q is one-hot.
-    """
-
-    tokens: Tensor
-    lengths: tuple[int, ...]
-    parents: tuple[int, ...] | None = None
-    confidence: Tensor | None = None
+    chance: Chance | None = None
 
 
 class Drafter(Protocol[CacheT]):
@@ -116,7 +105,7 @@ class Drafter(Protocol[CacheT]):
     trained so; the axis `context.end` can ask for it).
 
     Afterwards the drafter's cache holds only rows from true features; proposing again without new rows
-    gives the same drafts.
+    gives the same q, and the same drafts if they are greedy.
     """
 
     proposals: int
@@ -126,8 +115,8 @@ class Drafter(Protocol[CacheT]):
     def new_cache(self) -> CacheT:
         """An empty cache for this model."""
 
-    def propose(self, rounds: Sequence[Round], cache: CacheT) -> Proposal:
-        """Drafts for every round; the B rounds belong to different sequences."""
+    def propose(self, rounds: Sequence[Round], cache: CacheT, sampling: Sampling = GREEDY) -> Proposal:
+        """Drafts for every round, made by `Drafts`; the B rounds belong to different sequences."""
 
 
 def ancestry(parents: Sequence[int]) -> Tensor:

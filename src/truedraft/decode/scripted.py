@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 import torch
 
 from truedraft.decode.cache import KVCache
-from truedraft.decode.protocols import Cache, Proposal, Round
+from truedraft.decode.drafts import Proposal
+from truedraft.decode.protocols import Cache, Round
+from truedraft.decode.sampling import GREEDY, Sampling
 
 
 class ScriptedDrafter:
@@ -41,8 +43,8 @@ class ScriptedDrafter:
         self._anchors = {}
         return KVCache(0, 0, 0)
 
-    def propose(self, rounds: Sequence[Round], cache: Cache) -> Proposal:
-        """The known continuation after each anchor, wrong at the chosen slot."""
+    def propose(self, rounds: Sequence[Round], cache: Cache, sampling: Sampling = GREEDY) -> Proposal:
+        """The known continuation after each anchor, wrong at the chosen slot; `sampling` is ignored."""
         rows = []
         for turn in rounds:
             anchors = self._anchors.setdefault(turn.sequence, [])

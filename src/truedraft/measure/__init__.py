@@ -1,7 +1,7 @@
 """Where acceptance records come from. Now: our own decoder, with its losslessness checked."""
 
+from truedraft.measure.lossless import Lossless
 from truedraft.measure.run import (
-    Lossless,
     Output,
     Prompt,
     RunReport,

@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from truedraft.contract import SCHEMA, Acceptance, AcceptanceRecord, Contract, Deployment, acceptance
-from truedraft.decode import Decoder, Drafter, Generation, Target
-from truedraft.measure.ties import is_tie
+from truedraft.decode import GREEDY, Decoder, Drafter, Generation, Sampling, Seeded, Target
+from truedraft.measure.lossless import Lossless, Method, Tie, compare
+from truedraft.measure.ties import is_sampling_tie, is_tie
 
 
 @dataclass(frozen=True)
@@ -19,53 +20,6 @@ class Prompt:
 
     id: str
     tokens: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Divergence:
-    """Where a speculative output left the plain one. `gap`, `epsilon` in logits; a tie if gap <= 2ε.
-
-    Both are `None` where one output merely ends earlier, which is never a tie.
-    """
-
-    prompt_id: str
-    position: int
-    gap: float | None
-    epsilon: float | None
-    tie: bool
-
-
-@dataclass(frozen=True)
-class Lossless:
-    """How losslessness was established: `identical` of `of` outputs equal plain greedy decoding.
-
-    `ties`: outputs that differ only from a tie on. `ok`: every output is identical or a tie.
-    """
-
-    identical: int
-    of: int
-    divergences: tuple[Divergence, ...] = ()
-    method: str = "greedy_identity"
-
-    @property
-    def ties(self) -> int:
-        """Outputs that are identical up to a tie."""
-        return sum(d.tie for d in self.divergences)
-
-    @property
-    def ok(self) -> bool:
-        """Whether no output differs otherwise than by a tie."""
-        return self.identical + self.ties == self.of
-
-    def to_json(self) -> dict[str, Any]:
-        """The `lossless` object of `truedraft run --json`."""
-        return {
-            "method": self.method,
-            "identical": self.identical,
-            "of": self.of,
-            "ties": self.ties,
-            "divergences": [asdict(d) for d in self.divergences],
-        }
 
 
 @dataclass(frozen=True)
@@ -121,12 +75,6 @@ class RunReport:
         }
 
 
-@dataclass
-class _Timed:
-    generations: list[Generation]
-    seconds: float
-
-
 def run_pair(
     contract: Contract,
     target: Target[Any],
@@ -140,44 +88,38 @@ def run_pair(
 ) -> RunReport:
     """Decode every prompt twice, plainly and speculatively, alternating which goes first.
 
-    `on_progress` is called with the number of prompts done. The first prompt is decoded once beforehand,
-    untimed, so that neither side pays for warming up.
+    Sampled runs by `standard` or `block` verification have no plain run to be identical to: the same prompts
+    are decoded greedily as well, and those outputs are compared. `on_progress` is called with the number of
+    prompts done. The first prompt is decoded once beforehand, untimed, so that neither side pays for
+    warming up.
     """
-    plain = Decoder(target)
-    deployment = deployment or Deployment()
-    batch_size = deployment.batch_size
-    speculative = Decoder(
-        target,
-        drafter,
-        speculative_tokens=deployment.speculative_tokens,
-        confidence_threshold=deployment.confidence_threshold,
-    )
+    given = deployment or Deployment()
+    plain, speculative = _decoders(target, drafter, given)
+    deployment = replace(given, speculative_tokens=speculative.speculative_tokens)
+    sides = _Sides(plain, speculative, given.batch_size, max_new_tokens)
     if prompts:
-        plain.generate([prompts[0].tokens], min(max_new_tokens, 8))
-        speculative.generate([prompts[0].tokens], min(max_new_tokens, 8))
-    plain_runs, spec_runs, plain_s, spec_s = [], [], 0.0, 0.0
-    for number, start in enumerate(range(0, len(prompts), batch_size)):
-        tokens = [prompt.tokens for prompt in prompts[start : start + batch_size]]
-        first, second = (plain, speculative) if number % 2 == 0 else (speculative, plain)
-        timed = {id(decoder): _timed(decoder, tokens, max_new_tokens) for decoder in (first, second)}
-        plain_runs += timed[id(plain)].generations
-        spec_runs += timed[id(speculative)].generations
-        plain_s += timed[id(plain)].seconds
-        spec_s += timed[id(speculative)].seconds
-        if on_progress is not None:
-            on_progress(min(start + batch_size, len(prompts)))
+        for decoder in (plain, speculative):
+            decoder.generate([prompts[0].tokens], min(max_new_tokens, 8))
+    plain_runs, spec_runs = sides.decode(prompts, on_progress)
+    if given.verification in ("greedy", "exact_match"):
+        lossless = _lossless(target, prompts, plain_runs, spec_runs, deployment)
+    else:
+        cold = replace(deployment, temperature=0.0, proposal="greedy", verification="greedy")
+        greedy = _Sides(*_decoders(target, drafter, cold), given.batch_size, max_new_tokens)
+        lossless = replace(
+            _lossless(target, prompts, *greedy.decode(prompts), cold), method="greedy_on_same_prompts"
+        )
     records = tuple(
-        _record(contract, prompt, run, speculative.speculative_tokens, batch_size)
-        for prompt, run in zip(prompts, spec_runs, strict=True)
+        _record(contract, prompt, run, deployment) for prompt, run in zip(prompts, spec_runs, strict=True)
     )
     return RunReport(
         contract=contract,
-        deployment=replace(deployment, speculative_tokens=speculative.speculative_tokens),
-        lossless=_compare(target, prompts, plain_runs, spec_runs, speculative.speculative_tokens + 1),
+        deployment=deployment,
+        lossless=lossless,
         acceptance=acceptance(records),
         speed=Speed(
-            sum(len(run.tokens) for run in plain_runs) / plain_s,
-            sum(len(run.tokens) for run in spec_runs) / spec_s,
+            sum(len(run.tokens) for run in plain_runs) / sides.seconds[0],
+            sum(len(run.tokens) for run in spec_runs) / sides.seconds[1],
         ),
         outputs=tuple(
             Output(prompt.id, tuple(run.tokens), run.finish, decode_text(run.tokens) if decode_text else None)
@@ -187,15 +129,78 @@ def run_pair(
     )
 
 
-def _timed(decoder: Decoder, tokens: Sequence[Sequence[int]], max_new_tokens: int) -> _Timed:
-    begin = time.perf_counter()
-    generations = decoder.generate(tokens, max_new_tokens)
-    return _Timed(generations, time.perf_counter() - begin)
+def _decoders(target: Target[Any], drafter: Drafter[Any], run: Deployment) -> tuple[Decoder, Decoder]:
+    """The plain and the speculative decoder of a deployment."""
+    sampling = Sampling(run.temperature, run.top_k, run.top_p)
+    draft_sampling = GREEDY
+    if run.proposal == "sampled":
+        draft_sampling = Sampling(run.draft_temperature, run.draft_top_k, run.draft_top_p)
+    speculative = Decoder(
+        target,
+        drafter,
+        speculative_tokens=run.speculative_tokens,
+        confidence_threshold=run.confidence_threshold,
+        sampling=sampling,
+        draft_sampling=draft_sampling,
+        verification=run.verification,
+        seed=run.seed,
+    )
+    return Decoder(target, sampling=sampling, seed=run.seed), speculative
 
 
-def _record(
-    contract: Contract, prompt: Prompt, run: Generation, speculative_tokens: int, batch_size: int
-) -> AcceptanceRecord:
+@dataclass
+class _Sides:
+    """Both decoders, and the seconds that each has taken."""
+
+    plain: Decoder
+    speculative: Decoder
+    batch_size: int
+    max_new_tokens: int
+
+    def __post_init__(self) -> None:
+        self.seconds = [0.0, 0.0]
+
+    def decode(
+        self, prompts: Sequence[Prompt], on_progress: Callable[[int], None] | None = None
+    ) -> tuple[list[Generation], list[Generation]]:
+        """Plain and speculative outputs of all prompts, batch by batch, taking turns at going first."""
+        runs: tuple[list[Generation], list[Generation]] = ([], [])
+        for number, start in enumerate(range(0, len(prompts), self.batch_size)):
+            tokens = [prompt.tokens for prompt in prompts[start : start + self.batch_size]]
+            for side in (0, 1) if number % 2 == 0 else (1, 0):
+                begin = time.perf_counter()
+                decoder = (self.plain, self.speculative)[side]
+                runs[side].extend(decoder.generate(tokens, self.max_new_tokens, first_index=start))
+                self.seconds[side] += time.perf_counter() - begin
+            if on_progress is not None:
+                on_progress(min(start + self.batch_size, len(prompts)))
+        return runs
+
+
+def _lossless(
+    target: Target[Any],
+    prompts: Sequence[Prompt],
+    plain_runs: Sequence[Generation],
+    spec_runs: Sequence[Generation],
+    run: Deployment,
+) -> Lossless:
+    rows = (run.speculative_tokens or 0) + 1
+    sampling = Sampling(run.temperature, run.top_k, run.top_p)
+
+    def tie_at(number: int, position: int) -> Tie:
+        prompt, plain = prompts[number].tokens, plain_runs[number].tokens
+        if sampling.greedy:
+            return is_tie(target, prompt, plain, position, rows)
+        other = spec_runs[number].tokens[position]
+        point = Seeded(run.seed, number, "target").uniforms(position + 1)[-1]
+        return is_sampling_tie(target, prompt, plain, other, position, rows, sampling, point)
+
+    ids = [prompt.id for prompt in prompts]
+    method: Method = "greedy_identity" if sampling.greedy else "sampled_identity"
+    return compare(ids, plain_runs, spec_runs, tie_at, method)
+
+
+def _record(contract: Contract, prompt: Prompt, run: Generation, how: Deployment) -> AcceptanceRecord:
     from truedraft import __version__
 
     return AcceptanceRecord(
@@ -207,32 +212,13 @@ def _record(
         prompt_tokens=len(prompt.tokens),
         output_tokens=len(run.tokens),
         output_hash=hashlib.sha256(" ".join(map(str, run.tokens)).encode()).hexdigest()[:16],
-        K=speculative_tokens,
+        K=how.speculative_tokens or 0,
         contract_hash=contract.hash,
-        batch_size=batch_size,
+        batch_size=how.batch_size,
         started=run.started,
         version=__version__,
+        temperature=how.temperature,
+        top_p=how.top_p,
+        top_k=how.top_k,
+        seed=how.seed if how.temperature else None,
     )
-
-
-def _compare(
-    target: Target[Any],
-    prompts: Sequence[Prompt],
-    plain_runs: Sequence[Generation],
-    spec_runs: Sequence[Generation],
-    rows: int,
-) -> Lossless:
-    identical, divergences = 0, []
-    for prompt, plain, spec in zip(prompts, plain_runs, spec_runs, strict=True):
-        if plain.tokens == spec.tokens:
-            identical += 1
-            continue
-        pairs = zip(plain.tokens, spec.tokens, strict=False)
-        position = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
-        if position is None:  # one is a prefix of the other: no logit explains that
-            shorter = min(len(plain.tokens), len(spec.tokens))
-            divergences.append(Divergence(prompt.id, shorter, None, None, False))
-            continue
-        tie, gap, epsilon = is_tie(target, prompt.tokens, plain.tokens, position, rows)
-        divergences.append(Divergence(prompt.id, position, gap, epsilon, tie))
-    return Lossless(identical, len(prompts), tuple(divergences))

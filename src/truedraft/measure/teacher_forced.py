@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from truedraft.decode import Drafter, Proposal, Round, Target, feed, verify_greedy
+from truedraft.decode import Drafter, Proposal, Round, Target, conclude, feed, verify_greedy
 
 
 def features(target: Target[Any], tokens: Sequence[int]) -> Tensor:
@@ -70,7 +70,8 @@ def accepted_along(
             drafts = drafter.propose([turn], cache).tokens[0].tolist()
             truth = tokens[anchor + 1 : anchor + 2 + len(drafts)]
             beyond = [-1] * (len(drafts) + 1 - len(truth))  # no draft equals what is not known
-            verdict = verify_greedy(drafts, [*truth, *beyond], frozenset(), len(tokens) - 1 - anchor)
+            agree, token = verify_greedy(drafts, [*truth, *beyond])
+            verdict = conclude(drafts, agree, token, frozenset(), len(tokens) - 1 - anchor)
             proposed.append(verdict.proposed)
             accepted.append(verdict.accepted)
             anchor += len(verdict.tokens)

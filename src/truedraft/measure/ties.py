@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from truedraft.decode import Target, feed
+from truedraft.decode import Sampling, Target, feed
+from truedraft.decode.sampling import invert
 
 
 def logits_by_rows(target: Target[Any], tokens: Sequence[int], start: int, rows: int) -> Tensor:
@@ -44,6 +45,30 @@ def plausible_epsilon(logits: Tensor, dtype: torch.dtype) -> float:
     Row counts changed fp32 logits of the models in the tests by up to some hundred units.
     """
     return float(logits.abs().max()) * min(4096 * torch.finfo(dtype).eps, 0.05)
+
+
+def is_sampling_tie(
+    target: Target[Any],
+    prompt: Sequence[int],
+    plain: Sequence[int],
+    other: int,
+    position: int,
+    rows: int,
+    sampling: Sampling,
+    point: float,
+) -> tuple[bool, float, float]:
+    """Whether drawing `other` in place of `plain[position]` from the same `point` in [0, 1) is a tie.
+
+    It is one if the laws of the two row counts send this point to these two tokens, and rounding can explain
+    their difference. Returned with the gap between the two tokens' logits, and ε.
+    """
+    tokens, start = [*prompt, *plain[:position]], max(len(prompt) - 1, 0)
+    single, several = (logits_by_rows(target, tokens, start, n) for n in (1, rows))
+    epsilon = float((single - several).abs().max())
+    drawn = [invert(sampling.law(logits[-1]), point) for logits in (single, several)]
+    gap = float((single[-1, plain[position]] - single[-1, other]).abs())
+    tie = drawn == [plain[position], other] and epsilon <= plausible_epsilon(single, target.dtype)
+    return tie, gap, epsilon
 
 
 def is_tie(

@@ -1,7 +1,8 @@
 """Targets and drafters, built from a contract and tensors. Needs torch."""
 
 from truedraft.models.block import BlockDrafter
+from truedraft.models.chain import ChainDrafter
 from truedraft.models.load import Pair, encode, load_pair
 from truedraft.models.target import HFTarget
 
-__all__ = ["BlockDrafter", "HFTarget", "Pair", "encode", "load_pair"]
+__all__ = ["BlockDrafter", "ChainDrafter", "HFTarget", "Pair", "encode", "load_pair"]

@@ -8,7 +8,7 @@ a Markov head and rates them with a confidence head. Everything in which checkpo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -16,38 +16,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from truedraft.contract import Contract, InputError, Value, format_value
+from truedraft.contract import Contract
 from truedraft.decode.cache import KVCache
-from truedraft.decode.protocols import Proposal, Round
-from truedraft.models.layer import Layer, LayerWeights
+from truedraft.decode.drafts import Drafts, Proposal
+from truedraft.decode.protocols import Round
+from truedraft.decode.sampling import GREEDY, Sampling
+from truedraft.models.draft_layer import draft_layer
+from truedraft.models.fusion import Fusion
 from truedraft.models.packed_attention import attend
 from truedraft.models.readout import Readout
-from truedraft.models.rope import RotaryTable, require_uniform
+from truedraft.models.rope import RotaryTable
+from truedraft.models.support import refuse_unsupported
 from truedraft.models.visibility import block_visibility
-
-ONLY: dict[str, Value] = {
-    "taps.state": "residual",
-    "taps.basis": "plain",
-    "fusion.tap_norm": False,
-    "fusion.fc": True,
-    "attention.sinks": False,
-    "attention.gate": "none",
-    "attention.value_norm": False,
-    "attention.kv_shared": False,
-    "rope.positions": "plain",
-    "head.vocabulary_map": "none",
-    "backbone.attention_bias": False,
-}
-"""Axes on which this drafter can do one thing only; another value is refused, never ignored."""
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "silu": F.silu,
-    "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
-}
-
-FARTHEST = 4096
-"""Largest offset of a block's positions: it bounds the rotary table."""
 
 Masks: TypeAlias = "dict[tuple[object, ...], tuple[int, Tensor | None]]"
 
@@ -79,46 +59,31 @@ class BlockDrafter:
         self._eps: float = contract["backbone.norm_eps"]
         self._scales: tuple[float, ...] = contract["attention.scale"]
         self._rope = RotaryTable(contract, self.device)
-        self._fc, self._output_norm = weights["fc.weight"], weights.get("hidden_norm.weight")
+        self._fusion = Fusion(contract, weights)
         self._final_norm = weights["norm.weight"]
-        self._layers = [self._layer(weights, f"layers.{i}") for i in range(contract["backbone.layers"])]
+        self._layers = [draft_layer(contract, weights, i) for i in range(contract["backbone.layers"])]
         # keys and values of context rows, for all layers in one product
         queries = contract["backbone.heads"] * self._head_dim
         self._context_kv = torch.stack([layer.weights.qkv[queries:] for layer in self._layers])
+        biases = [x.weights.qkv_bias[queries:] for x in self._layers if x.weights.qkv_bias is not None]
+        self._context_bias = torch.stack(biases)[:, None] if biases else None  # [layers, 1, 2 kv heads * D]
         norms = [layer.weights.k_norm for layer in self._layers if layer.weights.k_norm is not None]
         self._context_norm = torch.stack(norms)[:, None, None] if norms else None  # [layers, 1, 1, D]
         self.readout = Readout(contract, weights, target_head)
         self.has_confidence = self.readout.has_confidence
 
-    def _layer(self, weights: Mapping[str, Tensor], prefix: str) -> Layer:
-        def tensor(name: str) -> Tensor:
-            return weights[f"{prefix}.{name}.weight"]
-
-        has_norm = self.contract["backbone.qk_norm"]
-        fused = LayerWeights(
-            input_norm=tensor("input_layernorm"),
-            qkv=torch.cat([tensor(f"self_attn.{which}_proj") for which in "qkv"]),
-            o=tensor("self_attn.o_proj"),
-            mlp_norm=tensor("post_attention_layernorm"),
-            gate_up=torch.cat([tensor("mlp.gate_proj"), tensor("mlp.up_proj")]),
-            down=tensor("mlp.down_proj"),
-            q_norm=tensor("self_attn.q_norm") if has_norm else None,
-            k_norm=tensor("self_attn.k_norm") if has_norm else None,
-        )
-        activation = ACTIVATIONS[self.contract["backbone.activation"]]
-        heads: int = self.contract["backbone.heads"]
-        return Layer(fused, heads, self._kv_heads, self._head_dim, self._eps, activation)
-
     def new_cache(self) -> KVCache:
         """An empty cache of context rows."""
         return KVCache(len(self._layers), self._kv_heads, self._head_dim, device=self.device)
 
-    def propose(self, rounds: Sequence[Round], cache: KVCache) -> Proposal:
+    def propose(self, rounds: Sequence[Round], cache: KVCache, sampling: Sampling = GREEDY) -> Proposal:
         """Take in the rounds' context rows, run their blocks, read off γ drafts each."""
         self.extend(rounds, cache)
         hidden = self.block(rounds, cache)
-        tokens, _, confidence = self.readout.read(hidden, torch.stack([turn.anchor_token for turn in rounds]))
-        return Proposal(tokens, (self.proposals,) * len(rounds), confidence=confidence)
+        drafts = Drafts(sampling, [turn.chance for turn in rounds], self.readout.target_ids)
+        anchors = torch.stack([turn.anchor_token for turn in rounds])
+        _, confidence = self.readout.read(hidden, anchors, drafts)
+        return drafts.proposal(confidence)
 
     def extend(self, rounds: Sequence[Round], cache: KVCache) -> None:
         """Project the rounds' features [n, ΣH] into every layer's keys and values, and commit them."""
@@ -142,16 +107,15 @@ class BlockDrafter:
 
     def _context_rows(self, features: Tensor, positions: Tensor, end: int) -> tuple[Tensor, Tensor]:
         """Keys and values [layers, kv heads, rows, head dim] of context rows."""
-        context = F.linear(features, self._fc)
-        if self.contract["fusion.output_norm"]:
-            assert self._output_norm is not None
-            context = self._norm(context, self._output_norm)
+        context = self._fusion(features)
         if self.contract["fusion.input_norm_on_context"]:
             normed = torch.stack([self._norm(context, layer.weights.input_norm) for layer in self._layers])
             kv = torch.bmm(normed, self._context_kv.transpose(1, 2))
         else:
             kv = F.linear(context, self._context_kv.flatten(0, 1)).view(len(context), len(self._layers), -1)
             kv = kv.transpose(0, 1)
+        if self._context_bias is not None:
+            kv = kv + self._context_bias
         kv = kv.reshape(len(self._layers), len(context), 2, self._kv_heads, self._head_dim)
         keys, values = kv.permute(2, 0, 3, 1, 4)  # each [L, kv heads, rows, D]
         if self._context_norm is not None:
@@ -179,8 +143,10 @@ class BlockDrafter:
         masks: Masks = {}
         for index, layer in enumerate(self._layers):
             turn_cos, turn_sin = cos[index, :, None], sin[index, :, None]
-            query, key, value = layer.project(x, partial(self._rope.rotate, cos=turn_cos, sin=turn_sin))
-            x = layer.finish(x, self._attend(index, query, key, value, rounds, cache, masks))
+            normed = layer.normed(x)
+            query, key, value = layer.project(normed, partial(self._rope.rotate, cos=turn_cos, sin=turn_sin))
+            attended = self._attend(index, query, key, value, rounds, cache, masks)
+            x = layer.finish(x, layer.gated(attended, normed))
         for turn in rounds:
             cache.commit(turn.sequence, ())
         return self._norm(x, self._final_norm).view(len(rounds), self.width, -1)
@@ -220,30 +186,3 @@ class BlockDrafter:
 
     def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
         return F.rms_norm(x, weight.shape, weight, self._eps)
-
-
-def refuse_unsupported(contract: Contract) -> None:
-    """Raise `InputError` naming the first axis whose value this drafter cannot honour."""
-    for name, value in ONLY.items():
-        found = contract[name]
-        entries = found if isinstance(found, tuple) else (found,)
-        for entry in entries:
-            if entry != value:
-                shown, wanted = f"{name}={format_value(entry)}", format_value(value)
-                raise InputError(
-                    f"{shown}: the {contract.family} drafter cannot run this yet, expected {wanted}"
-                )
-    if contract.get("confidence.input") == "pre_norm":
-        raise InputError(f"confidence.input=pre_norm: the {contract.family} drafter cannot run this yet")
-    if contract.get("confidence.with_markov") and contract.get("markov.kind") == "none":
-        raise InputError(
-            "confidence.with_markov=true: found markov.kind=none, expected a Markov head to read"
-        )
-    dims, head_dim = contract["rope.rotary_dims"][0], contract["backbone.head_dim"]
-    if dims % 2 or dims > head_dim:
-        raise InputError(f"rope.rotary_dims={dims}: expected an even number up to head_dim {head_dim}")
-    offset = contract["block.position_offset"]
-    if abs(offset) > FARTHEST:
-        raise InputError(f"block.position_offset={offset}: expected {-FARTHEST} to {FARTHEST}")
-    for name, mixed in require_uniform(contract, ["rope.rotary_dims", "rope.layout", "rope.placement"]):
-        raise InputError(f"{name}={mixed}: found different values per layer, expected one for all")

@@ -61,7 +61,7 @@ class DenseForward:
             return turned
 
         for index, layer in enumerate(self._layers):
-            query, key, value = layer.project(x, rotate)
+            query, key, value = layer.project(layer.normed(x), rotate)
             x = layer.finish(x, attend(index, query, key, value))
             if index in taps:
                 seen[index] = x

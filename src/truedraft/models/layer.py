@@ -20,7 +20,7 @@ class LayerWeights:
     """Tensors of one layer; biases and head norms may be absent.
 
     `qkv` [(heads + 2 kv heads) * D, H], `o` [H, heads * D], `gate_up` [2 I, H], `down` [H, I], norms [H],
-    `q_norm`, `k_norm` [D].
+    `q_norm`, `k_norm` [D], `head_gate` [heads, H].
     """
 
     input_norm: Tensor
@@ -35,6 +35,7 @@ class LayerWeights:
     o_bias: Tensor | None = None
     gate_up_bias: Tensor | None = None
     down_bias: Tensor | None = None
+    head_gate: Tensor | None = None
 
 
 class Layer:
@@ -58,11 +59,17 @@ class Layer:
                 [weights.q_norm.expand(heads, head_dim), weights.k_norm.expand(kv_heads, head_dim)]
             )
 
-    def project(self, x: Tensor, rotate: Rotate) -> tuple[Tensor, Tensor, Tensor]:
-        """Query [heads, N, D], key and value [kv heads, N, D] of rows; `rotate` acts on [N, any heads, D]."""
+    def normed(self, x: Tensor) -> Tensor:
+        """Rows after the input norm."""
+        return F.rms_norm(x, self.weights.input_norm.shape, self.weights.input_norm, self.eps)
+
+    def project(self, normed: Tensor, rotate: Rotate) -> tuple[Tensor, Tensor, Tensor]:
+        """Query [heads, N, D], key and value [kv heads, N, D] of normed rows [N, qkv's width].
+
+        `rotate` acts on [N, any heads, D].
+        """
         w = self.weights
-        normed = F.rms_norm(x, w.input_norm.shape, w.input_norm, self.eps)
-        qkv = F.linear(normed, w.qkv, w.qkv_bias).view(len(x), -1, self.head_dim)
+        qkv = F.linear(normed, w.qkv, w.qkv_bias).view(len(normed), -1, self.head_dim)
         both = qkv[:, : self.heads + self.kv_heads]
         if self.head_norm is not None:
             both = F.rms_norm(both, (self.head_dim,), eps=self.eps) * self.head_norm
@@ -72,6 +79,13 @@ class Layer:
             turned[self.heads :],
             qkv[:, self.heads + self.kv_heads :].transpose(0, 1),
         )
+
+    def gated(self, attended: Tensor, normed: Tensor) -> Tensor:
+        """Attention output [heads, N, D] times softplus of a gate per head, read from the normed rows."""
+        if self.weights.head_gate is None:
+            return attended
+        gate = F.softplus(F.linear(normed, self.weights.head_gate).float()).to(attended.dtype)
+        return attended * gate.T[:, :, None]
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
         """Rows after attention output [heads, N, D] and the MLP."""

@@ -13,9 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from truedraft.contract import AXES, Contract, InputError, TruedraftError, UndecidedError
+from truedraft.contract import AXES, CHAIN_FAMILIES, Contract, InputError, TruedraftError, UndecidedError
 from truedraft.formats import Resolution, TensorRef, check_dtype
-from truedraft.models.block import BlockDrafter, refuse_unsupported
+from truedraft.models.block import BlockDrafter
+from truedraft.models.chain import ChainDrafter
+from truedraft.models.support import refuse_unsupported
 from truedraft.models.target import MODEL_TYPES, HFTarget
 
 
@@ -25,12 +27,23 @@ class Pair:
 
     contract: Contract
     target: HFTarget
-    drafter: BlockDrafter
+    drafter: BlockDrafter | ChainDrafter
     tokenizer: Any
 
 
-def load_pair(resolution: Resolution, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> Pair:
-    """Load a pair. Raises `UndecidedError` while a needed axis is unsettled, `InputError` for bad files."""
+def load_pair(
+    resolution: Resolution,
+    *,
+    device: str = "cpu",
+    dtype: torch.dtype = torch.float32,
+    speculative_tokens: int | None = None,
+) -> Pair:
+    """Load a pair.
+
+    `speculative_tokens`: length of a chain drafter's chains (default: what the checkpoint asks for); a block
+    drafter always makes its whole block. Raises `UndecidedError` while a needed axis is unsettled,
+    `InputError` for bad files.
+    """
     contract = resolution.contract
     refuse_unsettled(contract)
     refuse_unsupported(contract)
@@ -46,9 +59,22 @@ def load_pair(resolution: Resolution, *, device: str = "cpu", dtype: torch.dtype
     with _quiet(), _as_input_error(directory):
         target = HFTarget(model, tuple(contract["taps.layers"]), stop_token_ids=stop_token_ids)
     weights = load_tensors(resolution.tensors, dtype=dtype, device=device)
-    with torch.inference_mode():
-        drafter = BlockDrafter(contract, weights, target.embedding, target.head)
+    drafter = make_drafter(contract, weights, target.embedding, target.head, speculative_tokens)
     return Pair(contract, target, drafter, load_tokenizer(directory))
+
+
+def make_drafter(
+    contract: Contract,
+    weights: Mapping[str, Tensor],
+    target_embedding: Tensor,
+    target_head: Tensor,
+    speculative_tokens: int | None = None,
+) -> BlockDrafter | ChainDrafter:
+    """The drafter of a settled contract; arguments as those of the drafters' constructors."""
+    with torch.inference_mode():
+        if contract.family in CHAIN_FAMILIES:
+            return ChainDrafter(contract, weights, target_embedding, target_head, speculative_tokens)
+        return BlockDrafter(contract, weights, target_embedding, target_head)
 
 
 def refuse_unsettled(contract: Contract) -> None:
@@ -68,19 +94,26 @@ def refuse_unsettled(contract: Contract) -> None:
 def load_tensors(
     references: Mapping[str, TensorRef], *, dtype: torch.dtype, device: str
 ) -> dict[str, Tensor]:
-    """Tensors by canonical name, converted to `dtype`. Raises `InputError` on non-finite values."""
+    """Tensors by canonical name, floating-point ones converted to `dtype`.
+
+    Raises `InputError` on non-finite values.
+    """
     from safetensors import SafetensorError, safe_open
 
     out: dict[str, Tensor] = {}
     for path in sorted({reference.path for reference in references.values()}):
-        names = {name: ref.name for name, ref in references.items() if ref.path == path}
+        here = {name: ref for name, ref in references.items() if ref.path == path}
         try:
             with safe_open(path, framework="pt", device=device) as file:
-                out |= {name: file.get_tensor(own).to(dtype) for name, own in names.items()}
+                for name, ref in here.items():
+                    tensor = (
+                        file.get_slice(ref.name)[slice(*ref.rows)] if ref.rows else file.get_tensor(ref.name)
+                    )
+                    out[name] = tensor.to(dtype) if tensor.is_floating_point() else tensor
         except (SafetensorError, OSError) as error:
             raise InputError(f"{path}: {error}") from None
-        for name, own in names.items():
-            _require_finite(out[name], f"{path}#{own}")
+        for name, ref in here.items():
+            _require_finite(out[name], f"{path}#{ref.name}")
     return out
 
 

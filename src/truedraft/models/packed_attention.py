@@ -22,13 +22,15 @@ def attend(
     mask: Tensor | None,
     scale: float,
     first: int = 0,
+    behind: int = 0,
 ) -> Tensor:
     """One sequence's attention in one layer, [heads, n, D].
 
-    Writes key and value [kv heads, n, D] as the tentative rows behind the committed ones, then attends from
-    query [heads, n, D] to all rows from `first` on; `mask` bool [n, rows], `None` when all are visible.
+    Writes key and value [kv heads, n, D] as the tentative rows behind the committed ones and `behind` earlier
+    tentative ones, then attends from query [heads, n, D] to all rows from `first` on; `mask` bool [n, rows],
+    `None` when all are visible.
     """
-    start = cache.length(sequence)
+    start = cache.length(sequence) + behind
     end = start + key.shape[1]
     keys, values = cache.keys(sequence)[layer], cache.values(sequence)[layer]
     keys[:, start:end], values[:, start:end] = key, value

@@ -9,50 +9,46 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from truedraft.contract import Contract
+from truedraft.decode.drafts import Drafts
+from truedraft.models.head import Head, softcapped
 from truedraft.models.sequence_head import MarkovHead
 
 
-class Readout:
+class Readout(Head):
     """Reads γ drafts off a block's slots.
 
     `weights`: canonical names to tensors. `target_head` [V, H]: used where `head.source` is `target`.
     """
 
     def __init__(self, contract: Contract, weights: Mapping[str, Tensor], target_head: Tensor) -> None:
+        kind = contract.get("markov.kind") or "none"
+        late = kind != "none" and contract.get("head.softcap_order") == "after_sequence_head"
+        super().__init__(contract, weights, target_head, softcap=not late)
         self.contract = contract
         self.proposals: int = contract["block.proposals"]
         self.first_slot = 1 if contract["block.first_slot"] == "unused" else 0
-        self.head = weights["lm_head.weight"] if contract["head.source"] == "own" else target_head
-        kind = contract.get("markov.kind") or "none"
+        self.late_softcap: float | None = contract["head.softcap"] if late else None
         self.markov = MarkovHead(kind, weights) if kind != "none" else None
         self.has_confidence = (contract.get("confidence.input") or "none") != "none"
         self._confidence = weights["confidence_head.proj.weight"] if self.has_confidence else None
         has_bias = self.has_confidence and contract["confidence.bias"]
         self._confidence_bias = weights["confidence_head.proj.bias"] if has_bias else None
 
-    def base_logits(self, hidden: Tensor) -> Tensor:
-        """Logits [..., V] of hidden states, with multiplier and softcap, before any sequence head."""
-        logits = F.linear(hidden, self.head).float()
-        multiplier, softcap = self.contract["head.multiplier"], self.contract["head.softcap"]
-        if multiplier != 1.0:
-            logits = logits * multiplier
-        late = self.markov is not None and self.contract.get("head.softcap_order") == "after_sequence_head"
-        if softcap is not None and not late:
-            logits = _softcapped(logits, softcap)
-        return logits
+    def read(self, hidden: Tensor, anchors: Tensor, drafts: Drafts) -> tuple[Tensor, Tensor | None]:
+        """Choose γ drafts per block from hidden [B, width, H] and the anchors' tokens [B].
 
-    def read(self, hidden: Tensor, anchors: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Greedy drafts [B, γ], their logits [B, γ, V] and confidence [B, γ] from hidden [B, width, H]."""
+        Returns the logits that they were chosen from [B, γ, draft ids] and their confidence [B, γ].
+        """
         slots = hidden[:, self.first_slot : self.first_slot + self.proposals]
-        logits = self.base_logits(slots)
+        logits = self.logits(slots)
         if self.markov is None:
-            tokens = logits.argmax(-1)
+            tokens = drafts.choose_all(logits)
         else:
-            tokens, logits = self._walk(slots, logits, anchors)
+            tokens, logits = self._walk(slots, logits, anchors, drafts)
         previous = torch.cat([anchors[:, None], tokens[:, :-1]], 1)
-        return tokens, logits, self.confidence(slots, previous)
+        return logits, self.confidence(slots, previous)
 
-    def _walk(self, slots: Tensor, base: Tensor, anchors: Tensor) -> tuple[Tensor, Tensor]:
+    def _walk(self, slots: Tensor, base: Tensor, anchors: Tensor, drafts: Drafts) -> tuple[Tensor, Tensor]:
         """Left to right through the Markov head: each slot is biased by the token chosen before it."""
         assert self.markov is not None
         state, previous = self.markov.start(len(anchors)), anchors
@@ -60,23 +56,19 @@ class Readout:
         tokens, corrected = [], []
         for k in range(self.proposals):
             logits, state = self.corrected(base[:, k], previous, slots[:, k], state)
-            chosen = logits.argmax(-1)
-            tokens.append(chosen)
+            tokens.append(drafts.choose(logits))
             corrected.append(logits)
-            previous = chosen if follow else anchors
+            previous = tokens[-1] if follow else anchors
         return torch.stack(tokens, 1), torch.stack(corrected, 1)
 
     def corrected(
         self, base: Tensor, previous: Tensor, hidden: Tensor, state: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """One slot's logits [B, V] after the Markov head, and its next state."""
+        """One slot's logits [B, draft ids] after the Markov head, and its next state."""
         assert self.markov is not None
         bias, state = self.markov.bias(previous, hidden, state)
         logits = base + bias
-        softcap = self.contract["head.softcap"]
-        if softcap is not None and self.contract.get("head.softcap_order") == "after_sequence_head":
-            logits = _softcapped(logits, softcap)
-        return logits, state
+        return softcapped(logits, self.late_softcap), state
 
     def confidence_logits(self, slots: Tensor, previous: Tensor) -> Tensor:
         """Confidence before the sigmoid [B, γ], from hidden [B, γ, H] and previous tokens [B, γ]."""
@@ -90,7 +82,3 @@ class Readout:
     def confidence(self, slots: Tensor, previous: Tensor) -> Tensor | None:
         """Expected acceptance of each draft in 0..1 [B, γ], or `None` without a confidence head."""
         return None if self._confidence is None else torch.sigmoid(self.confidence_logits(slots, previous))
-
-
-def _softcapped(logits: Tensor, cap: float) -> Tensor:
-    return cap * torch.tanh(logits / cap)

@@ -7,8 +7,6 @@ Formulas: plain RoPE (arXiv 2104.09864), linear position interpolation (arXiv 23
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -116,8 +114,3 @@ class RotaryTable:
             return torch.stack([-odd, even], -1).flatten(-2)
         low, high = x.chunk(2, -1)
         return torch.cat([-high, low], -1)
-
-
-def require_uniform(contract: Contract, names: Sequence[str]) -> list[tuple[str, Any]]:
-    """Axes among `names` whose value differs between draft layers, with that value."""
-    return [(name, contract[name]) for name in names if len(set(contract[name])) > 1]
