@@ -1134,7 +1134,6 @@ def test_a_map_of_another_length_than_the_head(tiny, tmp_path, rows, shape):
         pair.drafter((f"head.vocabulary={REDUCED}",))
 
 
-@pytest.mark.xfail(reason="head.vocabulary is not held against the target's head", strict=True)
 @pytest.mark.parametrize(
     ("variant", "override"),
     [("speculators", "head.source=target"), ("dspark", "head.source=target"), ("zlab", "head.vocabulary=40")],

@@ -152,7 +152,7 @@ def test_an_override_reproduces_a_misreading_engine():
     Held for the checkpoint that vLLM was given (speculators layout), and for the same weights in z-lab's.
     """
     case = "vllm_dflash_v1_speculators"
-    target = GOLDENS / "dflash_trained" / "target"  # byte for byte the target of this case
+    target = GOLDENS / case / "target"
     for draft in ("dflash_trained", case):
         native = load_pair(resolve(target, GOLDENS / draft / "draft"))
         misread = load_pair(resolve(target, GOLDENS / draft / "draft", ["attention.causal=true"]))

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from truedraft.contract import Contract, InputError, TargetSpec
-from truedraft.formats import (
+from truedraft.formats._checkpoint import Checkpoint
+from truedraft.formats._overrides import Overrides
+from truedraft.formats._unsupported import find_unsupported
+from truedraft.formats.readers import (
     assistant,
     deepspec,
     deepspec_eagle3,
@@ -16,9 +19,6 @@ from truedraft.formats import (
     speculators,
     zlab,
 )
-from truedraft.formats._checkpoint import Checkpoint
-from truedraft.formats._overrides import Overrides
-from truedraft.formats._unsupported import find_unsupported
 
 
 class Reader(Protocol):

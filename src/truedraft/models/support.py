@@ -31,10 +31,11 @@ def refuse_unsupported(contract: Contract) -> None:
         _require_near(contract, "chain.position_offset")
     else:
         _require_near(contract, "block.position_offset")
-        _require_heads(contract)
+        _require_sequence_heads(contract)
     dims, head_dim = contract["rope.rotary_dims"][0], contract["backbone.head_dim"]
     if dims % 2 or dims > head_dim:
         raise InputError(f"rope.rotary_dims={dims}: expected an even number up to head_dim {head_dim}")
+    _require_head(contract)
     for name in ("rope.rotary_dims", "rope.layout", "rope.placement"):
         if len(set(contract[name])) > 1:
             mixed = contract[name]
@@ -55,7 +56,13 @@ def _require_near(contract: Contract, name: str) -> None:
         raise InputError(f"{name}={offset}: expected {-FARTHEST} to {FARTHEST}")
 
 
-def _require_heads(contract: Contract) -> None:
+def _require_head(contract: Contract) -> None:
+    scored, size = contract["head.vocabulary"], contract.target.vocab_size
+    if contract["head.source"] == "target" and scored != size:
+        raise InputError(f"head.source=target: found head.vocabulary={scored}, expected the target's {size}")
+
+
+def _require_sequence_heads(contract: Contract) -> None:
     if contract.get("confidence.input") == "pre_norm":
         raise InputError(f"confidence.input=pre_norm: the {contract.family} drafter cannot run this yet")
     if contract.get("confidence.with_markov") and contract.get("markov.kind") == "none":

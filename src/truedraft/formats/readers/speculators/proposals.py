@@ -6,8 +6,8 @@ Reference: speculators 0.9.0 `config.py` `SpeculatorsConfig`, `proposals/greedy.
 from __future__ import annotations
 
 from truedraft.contract import InputError, Sourced, stated
-from truedraft.formats._block import MAX_WIDTH
 from truedraft.formats._keys import TEXT, Keys, Kind
+from truedraft.formats.axes.block import MAX_WIDTH
 
 _OBJECTS = Kind("a list of objects", lambda v: isinstance(v, list) and all(isinstance(x, dict) for x in v))
 _METHODS = "speculators_config/proposal_methods"

@@ -11,17 +11,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from truedraft.contract import Contract, TargetSpec, inferred
-from truedraft.formats import _common
-from truedraft.formats._attention import read_attention
-from truedraft.formats._backbone import read_backbone
-from truedraft.formats._block import read_block
 from truedraft.formats._book import AxisBook
 from truedraft.formats._canonical import renamed
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import Keys
 from truedraft.formats._overrides import Overrides
-from truedraft.formats._rope import read_rope
-from truedraft.formats.zlab import read_fusion, read_tables
+from truedraft.formats.axes import common
+from truedraft.formats.axes.attention import read_attention
+from truedraft.formats.axes.backbone import read_backbone
+from truedraft.formats.axes.block import read_block
+from truedraft.formats.axes.rope import read_rope
+from truedraft.formats.readers.zlab import read_fusion, read_tables
 
 DIALECT = "transformers"
 DESCRIPTION = "Muse Glimmer assistant (MuseGlimmerAssistantModel)"
@@ -62,9 +62,9 @@ def read(target: TargetSpec, draft: Checkpoint, overrides: Overrides) -> Contrac
     book = AxisBook("dflash", DIALECT, REFERENCE, target, overrides)
     no_bias = book.rule(False, "projections without bias")
     read_backbone(book, keys, draft, {"backbone.attention_bias": no_bias})
-    _common.check_vocabulary(book, keys, "vocab_size")
-    _common.check_borrowed_width(book)
-    _common.read_taps(book, keys, "target_layer_ids", last_layer=inferred("post_norm", _LAST_TAP))
+    common.check_vocabulary(book, keys, "vocab_size")
+    common.check_borrowed_width(book)
+    common.read_taps(book, keys, "target_layer_ids", last_layer=inferred("post_norm", _LAST_TAP))
     read_fusion(book)
     read_block(book, keys, "unused", "block_size")
     kinds = read_attention(book, keys)
@@ -75,6 +75,6 @@ def read(target: TargetSpec, draft: Checkpoint, overrides: Overrides) -> Contrac
     book.settle_each("attention.causal", fallback=bidirectional)
     read_rope(book, keys, kinds)
     read_tables(book, keys)
-    _common.read_regime(book)
-    keys.ignore(*_common.INERT, "tie_word_embeddings")
+    common.read_regime(book)
+    keys.ignore(*common.INERT, "tie_word_embeddings")
     return book.contract(keys.unread())

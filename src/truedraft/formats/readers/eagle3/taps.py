@@ -12,10 +12,10 @@ ModelOpt's outputs 1, N//2-1, N-4; AngelSlim counts the embeddings as a layer (`
 from __future__ import annotations
 
 from truedraft.contract import Sourced, family, inferred, stated
-from truedraft.formats import _common
 from truedraft.formats._book import AxisBook, integer
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import INTEGER, INTEGERS, Keys
+from truedraft.formats.axes import common
 
 NESTED = "eagle_config/eagle_aux_hidden_state_layer_ids"
 TOP = "eagle_aux_hidden_state_layer_ids"
@@ -48,7 +48,7 @@ def read_eagle3_taps(book: AxisBook, keys: Keys, draft: Checkpoint, *, angelslim
     note = ""
     if not claims:
         claims, default, note = _defaults(book, keys, draft, angelslim)
-    _common.enter_taps(book, claims, default, note=note)
+    common.enter_taps(book, claims, default, note=note)
 
 
 def _ids(keys: Keys, pointer: str) -> Sourced | None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 from truedraft.contract import InputError, Sourced, inferred, stated
-from truedraft.formats._attention import LayerKinds
-from truedraft.formats._block import BlockClaims, enter_block, enter_slots, slot
 from truedraft.formats._book import AxisBook, integer
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import BOOLEAN, INTEGER, TEXT, Keys
-from truedraft.formats._proposals import speculative_tokens
-from truedraft.formats._sequence_heads import SequenceHeads
-from truedraft.formats.zlab import read_fusion
+from truedraft.formats.axes.attention import LayerKinds
+from truedraft.formats.axes.block import BlockClaims, enter_block, enter_slots, slot
+from truedraft.formats.axes.sequence_heads import SequenceHeads
+from truedraft.formats.readers.speculators.proposals import speculative_tokens
+from truedraft.formats.readers.zlab import read_fusion
 
 _FILL_IN_ONLY = "releases before 0.7.0 (PR 760) write no sample_from_anchor and train slot 0 for nothing"
 _NO_CAUSAL_KEY = (

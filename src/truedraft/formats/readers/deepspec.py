@@ -11,17 +11,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from truedraft.contract import Contract, TargetSpec
-from truedraft.formats import _common
-from truedraft.formats._attention import read_attention
-from truedraft.formats._backbone import read_backbone
-from truedraft.formats._block import read_block
 from truedraft.formats._book import AxisBook
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import Keys
 from truedraft.formats._overrides import Overrides
-from truedraft.formats._rope import read_rope
-from truedraft.formats._sequence_heads import SequenceHeads
-from truedraft.formats.zlab import read_fusion
+from truedraft.formats.axes import common
+from truedraft.formats.axes.attention import read_attention
+from truedraft.formats.axes.backbone import read_backbone
+from truedraft.formats.axes.block import read_block
+from truedraft.formats.axes.rope import read_rope
+from truedraft.formats.axes.sequence_heads import SequenceHeads
+from truedraft.formats.readers.zlab import read_fusion
 
 DIALECT = "deepspec"
 DESCRIPTION = "DeepSpec DSpark (Qwen3DSparkModel)"
@@ -40,8 +40,8 @@ def read(target: TargetSpec, draft: Checkpoint, overrides: Overrides) -> Contrac
     heads = SequenceHeads(keys, draft)
     book = AxisBook("dflash" if heads.absent else "dspark", DIALECT, REFERENCE, target, overrides)
     read_backbone(book, keys, draft)
-    _common.check_vocabulary(book, keys, "vocab_size")
-    _common.read_taps(book, keys, "target_layer_ids", "dflash_config/target_layer_ids")
+    common.check_vocabulary(book, keys, "vocab_size")
+    common.read_taps(book, keys, "target_layer_ids", "dflash_config/target_layer_ids")
     read_fusion(book)
     read_block(book, keys, "predicts_next", "block_size")
     kinds = read_attention(book, keys)
@@ -50,8 +50,8 @@ def read(target: TargetSpec, draft: Checkpoint, overrides: Overrides) -> Contrac
     enter_own_tables(book)
     if not heads.absent:
         heads.enter(book)
-    _common.read_regime(book)
-    keys.ignore(*_common.INERT, "tie_word_embeddings", "markov_head_type", "confidence_head_with_markov")
+    common.read_regime(book)
+    keys.ignore(*common.INERT, "tie_word_embeddings", "markov_head_type", "confidence_head_with_markov")
     return book.contract(keys.unread())
 
 
@@ -61,6 +61,6 @@ def enter_own_tables(book: AxisBook) -> None:
     book.settle("embedding.source", [], own)
     book.settle("embedding.scale", [], book.rule(1.0))
     book.settle("head.source", [], own)
-    _common.enter_full_vocabulary(book)
+    common.enter_full_vocabulary(book)
     book.settle("head.softcap", [], book.rule(None, "the Qwen3 models have none"))
     book.settle("head.multiplier", [], book.rule(1.0))

@@ -12,17 +12,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from truedraft.contract import Contract, InputError, Sourced, TargetSpec
-from truedraft.formats import _common
-from truedraft.formats._attention import read_attention
-from truedraft.formats._backbone import presence, read_backbone
 from truedraft.formats._book import AxisBook
 from truedraft.formats._canonical import MODEL_PREFIX, renamed
 from truedraft.formats._checkpoint import Checkpoint
-from truedraft.formats._eagle3_tables import read_eagle3_tables
-from truedraft.formats._eagle3_taps import read_eagle3_taps
 from truedraft.formats._keys import BOOLEAN, INTEGER, Keys
 from truedraft.formats._overrides import Overrides
-from truedraft.formats._rope import read_rope
+from truedraft.formats.axes import common
+from truedraft.formats.axes.attention import read_attention
+from truedraft.formats.axes.backbone import presence, read_backbone
+from truedraft.formats.axes.rope import read_rope
+from truedraft.formats.readers.eagle3.tables import read_eagle3_tables
+from truedraft.formats.readers.eagle3.taps import read_eagle3_taps
 
 DIALECT = "eagle"
 DESCRIPTION = (
@@ -79,7 +79,7 @@ def read(target: TargetSpec, draft: Checkpoint, overrides: Overrides) -> Contrac
             raise InputError(f"{keys.where(pointer)}: found {found}, expected {value}, as in every EAGLE-3")
     book = AxisBook("eagle3", DIALECT, REFERENCE, target, overrides)
     _backbone(book, keys, draft)
-    _common.check_vocabulary(book, keys, "vocab_size")
+    common.check_vocabulary(book, keys, "vocab_size")
     _target_width(book, keys)
     angelslim = draft.config["architectures"] == [_ANGELSLIM]
     read_eagle3_taps(book, keys, draft, angelslim=angelslim)
@@ -89,8 +89,8 @@ def read(target: TargetSpec, draft: Checkpoint, overrides: Overrides) -> Contrac
     read_rope(book, keys, kinds)
     _rotary_dims(book)
     read_eagle3_tables(book, keys, draft)
-    _common.read_regime(book)
-    keys.ignore(*_common.INERT, *_INERT)
+    common.read_regime(book)
+    keys.ignore(*common.INERT, *_INERT)
     return book.contract(keys.unread())
 
 

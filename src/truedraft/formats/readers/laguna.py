@@ -12,17 +12,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from truedraft.contract import Contract, InputError, Sourced, TargetSpec, shape, stated
-from truedraft.formats import _common
-from truedraft.formats._attention import read_attention
-from truedraft.formats._backbone import presence, read_backbone
-from truedraft.formats._block import read_block
 from truedraft.formats._book import AxisBook
 from truedraft.formats._canonical import MODEL_PREFIX, renamed, unfused
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import INTEGERS, Keys, Kind
 from truedraft.formats._overrides import Overrides
-from truedraft.formats._rope import read_rope
-from truedraft.formats.zlab import read_causal, read_tables
+from truedraft.formats.axes import common
+from truedraft.formats.axes.attention import read_attention
+from truedraft.formats.axes.backbone import presence, read_backbone
+from truedraft.formats.axes.block import read_block
+from truedraft.formats.axes.rope import read_rope
+from truedraft.formats.readers.zlab import read_causal, read_tables
 
 DIALECT = "laguna"
 DESCRIPTION = "Laguna DFlash (DFlashLagunaForCausalLM)"
@@ -62,8 +62,8 @@ def read(target: TargetSpec, draft: Checkpoint, overrides: Overrides) -> Contrac
         "backbone.attention_bias": book.rule(False, "LagunaConfig default"),
     }
     read_backbone(book, keys, draft, defaults)
-    _common.check_vocabulary(book, keys, "vocab_size", "draft_vocab_size")
-    _common.check_borrowed_width(book)
+    common.check_vocabulary(book, keys, "vocab_size", "draft_vocab_size")
+    common.check_borrowed_width(book)
     _taps(book, keys)
     _fusion(book, draft)
     read_block(book, keys, "unused", "dflash_config/block_size", "block_size")
@@ -72,8 +72,8 @@ def read(target: TargetSpec, draft: Checkpoint, overrides: Overrides) -> Contrac
     read_causal(book, keys, kinds)
     read_rope(book, keys, kinds)
     read_tables(book, keys)
-    _common.read_regime(book)
-    keys.ignore(*_common.INERT, "dflash_config/num_target_layers", "tie_word_embeddings")
+    common.read_regime(book)
+    keys.ignore(*common.INERT, "dflash_config/num_target_layers", "tie_word_embeddings")
     return book.contract(keys.unread())
 
 
@@ -83,7 +83,7 @@ def _taps(book: AxisBook, keys: Keys) -> None:
         ids = keys.get(pointer, INTEGERS)
         if ids is not None:
             claims.append(stated(tuple(n - 1 for n in ids), keys.where(pointer)))
-    _common.enter_taps(book, claims, note="draft/config.json states no target_layer_ids")
+    common.enter_taps(book, claims, note="draft/config.json states no target_layer_ids")
 
 
 def _fusion(book: AxisBook, draft: Checkpoint) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from truedraft.contract import InputError, Sourced
-from truedraft.formats._backbone import presence
 from truedraft.formats._book import AxisBook
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import BOOLEAN, Keys
-from truedraft.formats._proposals import speculative_tokens
+from truedraft.formats.axes.backbone import presence
+from truedraft.formats.readers.speculators.proposals import speculative_tokens
 
 _NO_RESIDUAL_KEY = (
     "draft/config.json states no norm_before_residual; the library always writes it, its default is false, "

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from truedraft.contract import ROPE_SCALINGS, InputError, Sourced, Value, stated, unknown
-from truedraft.formats._attention import LayerKinds
 from truedraft.formats._book import AxisBook
 from truedraft.formats._keys import BOOLEAN, INTEGER, NUMBER, OBJECT, TEXT, Keys, record
-from truedraft.formats._yarn import yarn_attention_factor
+from truedraft.formats.axes.attention import LayerKinds
+from truedraft.formats.axes.yarn import yarn_attention_factor
 
 _PLAIN = ("default", "none")
 _YARN_OPTIONS = ("beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate")

@@ -13,19 +13,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from truedraft.contract import Contract, InputError, TargetSpec, inferred
-from truedraft.formats import _common
-from truedraft.formats._attention import read_attention
-from truedraft.formats._backbone import read_backbone
-from truedraft.formats._block import read_block
 from truedraft.formats._book import AxisBook
 from truedraft.formats._canonical import renamed
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import BOOLEAN, INTEGER, TEXT, Keys
-from truedraft.formats._nested import NestedKeys
 from truedraft.formats._overrides import Overrides
-from truedraft.formats._rope import read_rope
-from truedraft.formats._sequence_heads import SequenceHeads
-from truedraft.formats.zlab import read_causal, read_fusion, read_tables
+from truedraft.formats.axes import common
+from truedraft.formats.axes.attention import read_attention
+from truedraft.formats.axes.backbone import read_backbone
+from truedraft.formats.axes.block import read_block
+from truedraft.formats.axes.rope import read_rope
+from truedraft.formats.axes.sequence_heads import SequenceHeads
+from truedraft.formats.readers.speculators.nested import NestedKeys
+from truedraft.formats.readers.zlab import read_causal, read_fusion, read_tables
 
 DIALECT = "specforge"
 DESCRIPTION = "SpecForge DSpark (dflash_config.projector_type dspark)"
@@ -69,10 +69,10 @@ def read(target: TargetSpec, draft: Checkpoint, overrides: Overrides) -> Contrac
     heads = SequenceHeads(_head_keys(keys, draft), draft)
     book = AxisBook("dflash" if heads.absent else "dspark", DIALECT, REFERENCE, target, overrides)
     read_backbone(book, keys, draft)
-    _common.check_vocabulary(book, keys, "vocab_size")
-    _common.check_borrowed_width(book)
+    common.check_vocabulary(book, keys, "vocab_size")
+    common.check_borrowed_width(book)
     pointers = ("dflash_config/target_layer_ids", "target_layer_ids")
-    _common.read_taps(book, keys, *pointers, last_layer=inferred("residual", _LAST_TAP))
+    common.read_taps(book, keys, *pointers, last_layer=inferred("residual", _LAST_TAP))
     read_fusion(book)
     read_block(book, keys, "predicts_next", "block_size")
     kinds = read_attention(book, keys)
@@ -81,8 +81,8 @@ def read(target: TargetSpec, draft: Checkpoint, overrides: Overrides) -> Contrac
     read_tables(book, keys)
     if not heads.absent:
         heads.enter(book)
-    _common.read_regime(book)
-    keys.ignore(*_common.INERT, *_INERT)
+    common.read_regime(book)
+    keys.ignore(*common.INERT, *_INERT)
     return book.contract(keys.unread())
 
 

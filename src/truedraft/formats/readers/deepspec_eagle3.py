@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from truedraft.contract import Contract, InputError, TargetSpec, inferred
-from truedraft.formats import _common
-from truedraft.formats._attention import read_attention
-from truedraft.formats._backbone import read_backbone
 from truedraft.formats._book import AxisBook
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import INTEGER, Keys
 from truedraft.formats._overrides import Overrides
-from truedraft.formats._rope import read_rope
-from truedraft.formats.deepspec import DIALECT, enter_own_tables
+from truedraft.formats.axes import common
+from truedraft.formats.axes.attention import read_attention
+from truedraft.formats.axes.backbone import read_backbone
+from truedraft.formats.axes.rope import read_rope
+from truedraft.formats.readers.deepspec import DIALECT, enter_own_tables
 
 DESCRIPTION = "DeepSpec EAGLE-3 (Qwen3Eagle3Model)"
 REFERENCE = "deepseek-ai/DeepSpec@afdfa7c modeling/eagle3"
@@ -39,16 +39,16 @@ def read(target: TargetSpec, draft: Checkpoint, overrides: Overrides) -> Contrac
     book = AxisBook("eagle3", DIALECT, REFERENCE, target, overrides)
     read_backbone(book, keys, draft, counts=("num_hidden_layers", "draft_num_hidden_layers"))
     _one_layer(book)
-    _common.check_vocabulary(book, keys, "vocab_size")
-    _common.read_taps(book, keys, "target_layer_ids", last_layer=inferred("residual", _LAST_TAP))
+    common.check_vocabulary(book, keys, "vocab_size")
+    common.read_taps(book, keys, "target_layer_ids", last_layer=inferred("residual", _LAST_TAP))
     for name, value in (("tap_norm", False), ("concat_norm", False), ("fc", True), ("output_norm", False)):
         book.settle(f"fusion.{name}", [], book.rule(value, "the chain reads fc(taps)"))
     _chain(book, keys)
     kinds = read_attention(book, keys)
     read_rope(book, keys, kinds, partial=False)
     enter_own_tables(book)
-    _common.read_regime(book)
-    keys.ignore(*_common.INERT, "step_loss_decay", "target_model_name_or_path", "tie_word_embeddings")
+    common.read_regime(book)
+    keys.ignore(*common.INERT, "step_loss_decay", "target_model_name_or_path", "tie_word_embeddings")
     return book.contract(keys.unread())
 
 

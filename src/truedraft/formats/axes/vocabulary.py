@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from truedraft.contract import InputError, Sourced, shape
-from truedraft.formats._backbone import presence
 from truedraft.formats._book import AxisBook
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import INTEGER, Keys
+from truedraft.formats.axes.backbone import presence
 
 _ROWS = ("lm_head.weight", "d2t", "markov_head.markov_w2.weight")
 """Tensors with one row per draft id."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from truedraft.contract import InputError, Sourced, shape, stated
-from truedraft.formats._backbone import presence
 from truedraft.formats._book import AxisBook, integer
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import BOOLEAN, INTEGER, TEXT, Keys
+from truedraft.formats.axes.backbone import presence
 
 KINDS = ("vanilla", "gated", "rnn")
 _MARKS = {

@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from truedraft.contract import Contract, TargetSpec, inferred
-from truedraft.formats import _common
-from truedraft.formats._attention import LayerKinds, read_attention
-from truedraft.formats._backbone import read_backbone
-from truedraft.formats._block import read_block
 from truedraft.formats._book import AxisBook
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import BOOLEAN, NUMBER, Keys
 from truedraft.formats._overrides import Overrides
-from truedraft.formats._rope import read_rope
+from truedraft.formats.axes import common
+from truedraft.formats.axes.attention import LayerKinds, read_attention
+from truedraft.formats.axes.backbone import read_backbone
+from truedraft.formats.axes.block import read_block
+from truedraft.formats.axes.rope import read_rope
 
 DIALECT = "zlab"
 DESCRIPTION = "z-lab DFlash (DFlashDraftModel)"
@@ -50,19 +50,19 @@ def read(target: TargetSpec, draft: Checkpoint, overrides: Overrides) -> Contrac
     keys = Keys(draft)
     book = AxisBook("dflash", DIALECT, REFERENCE, target, overrides)
     read_backbone(book, keys, draft)
-    _common.check_vocabulary(book, keys, "vocab_size", "draft_vocab_size")
-    _common.check_borrowed_width(book)
+    common.check_vocabulary(book, keys, "vocab_size", "draft_vocab_size")
+    common.check_borrowed_width(book)
     pointers = ("dflash_config/target_layer_ids", "target_layer_ids")
-    _common.read_taps(book, keys, *pointers, last_layer=inferred("residual", _LAST_TAP))
+    common.read_taps(book, keys, *pointers, last_layer=inferred("residual", _LAST_TAP))
     read_fusion(book)
     read_block(book, keys, "unused", "dflash_config/block_size", "block_size")
     kinds = read_attention(book, keys)
     read_causal(book, keys, kinds)
     read_rope(book, keys, kinds)
     read_tables(book, keys)
-    _common.read_regime(book)
+    common.read_regime(book)
     # Nothing to tie: both tables are the target's.
-    keys.ignore(*_common.INERT, "tie_word_embeddings")
+    keys.ignore(*common.INERT, "tie_word_embeddings")
     return book.contract(keys.unread())
 
 
@@ -105,7 +105,7 @@ def read_tables(book: AxisBook, keys: Keys) -> None:
         )
         book.settle("embedding.scale", scale, note=note)
     book.settle("head.source", [], borrowed)
-    _common.enter_full_vocabulary(book)
+    common.enter_full_vocabulary(book)
     softcaps = keys.claims(NUMBER, "dflash_config/final_logit_softcapping", "final_logit_softcapping")
     book.settle("head.softcap", softcaps, book.rule(None, "no final_logit_softcapping"))
     multiplier = keys.claims(NUMBER, "dflash_config/output_multiplier")

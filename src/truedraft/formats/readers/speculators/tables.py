@@ -6,11 +6,11 @@ Reference: speculators 0.9.0 `model.py` `DraftVocabMixin`, and `_keys_to_ignore_
 from __future__ import annotations
 
 from truedraft.contract import shape
-from truedraft.formats import _common
 from truedraft.formats._book import AxisBook
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import Keys
-from truedraft.formats._vocabulary import enter_vocabulary, stored_head, stored_table
+from truedraft.formats.axes import common
+from truedraft.formats.axes.vocabulary import enter_vocabulary, stored_head, stored_table
 
 
 def read_tables(book: AxisBook, keys: Keys, draft: Checkpoint) -> None:
@@ -38,4 +38,4 @@ def read_tables(book: AxisBook, keys: Keys, draft: Checkpoint) -> None:
     book.settle("head.softcap", [], book.rule(None, "logits are lm_head's"))
     book.settle("head.multiplier", [], book.rule(1.0))
     if "target" in (book.value("embedding.source"), book.value("head.source")):
-        _common.check_borrowed_width(book)
+        common.check_borrowed_width(book)

@@ -6,11 +6,11 @@ the target's that many checkpoints leave out.
 
 from __future__ import annotations
 
-from truedraft.formats import _common
 from truedraft.formats._book import AxisBook
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import NUMBER, Keys
-from truedraft.formats._vocabulary import enter_vocabulary, stored_head, stored_table
+from truedraft.formats.axes import common
+from truedraft.formats.axes.vocabulary import enter_vocabulary, stored_head, stored_table
 
 _NO_TABLE = (
     "many checkpoints leave out the embedding, a copy of the target's, and there are no tensors to tell"
@@ -28,7 +28,7 @@ def read_eagle3_tables(book: AxisBook, keys: Keys, draft: Checkpoint) -> None:
     book.settle("head.softcap", [], book.rule(None, "logits are lm_head's"))
     book.settle("head.multiplier", keys.claims(NUMBER, "logit_scale"), book.rule(1.0, "no logit_scale"))
     if "target" in (book.value("embedding.source"), book.value("head.source")):
-        _common.check_borrowed_width(book)
+        common.check_borrowed_width(book)
 
 
 def _scale(book: AxisBook) -> None:

@@ -11,18 +11,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from truedraft.contract import Contract, InputError, Sourced, TargetSpec, stated
-from truedraft.formats import _common
-from truedraft.formats._attention import LayerKinds, read_attention
-from truedraft.formats._backbone import read_backbone
 from truedraft.formats._book import AxisBook
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import BOOLEAN, INTEGER, INTEGERS, OBJECT, TEXT, Keys
-from truedraft.formats._nested import NestedKeys
 from truedraft.formats._overrides import Overrides
-from truedraft.formats._rope import read_rope
-from truedraft.formats._speculators_block import read_blocks
-from truedraft.formats._speculators_chain import read_chain
-from truedraft.formats._speculators_tables import read_tables
+from truedraft.formats.axes import common
+from truedraft.formats.axes.attention import LayerKinds, read_attention
+from truedraft.formats.axes.backbone import read_backbone
+from truedraft.formats.axes.rope import read_rope
+from truedraft.formats.readers.speculators.block import read_blocks
+from truedraft.formats.readers.speculators.chain import read_chain
+from truedraft.formats.readers.speculators.nested import NestedKeys
+from truedraft.formats.readers.speculators.tables import read_tables
 
 DIALECT = "speculators"
 DESCRIPTION = "speculators dflash, dspark and eagle3 (speculators_model_type)"
@@ -48,7 +48,7 @@ _INERT = (
     "transformers_version",
 )
 _INERT_BELOW = (
-    *_common.INERT,
+    *common.INERT,
     "mlp_bias",
     "pretraining_tp",
     "rope_parameters/mrope_section",
@@ -70,7 +70,7 @@ def read(target: TargetSpec, draft: Checkpoint, overrides: Overrides) -> Contrac
     decoder = NestedKeys(draft, keys, _DECODER)
     book = AxisBook(family, DIALECT, f"{REFERENCE}/{family}", target, overrides)
     _backbone(book, decoder, draft)
-    _common.check_vocabulary(book, decoder, "vocab_size")
+    common.check_vocabulary(book, decoder, "vocab_size")
     _target_width(book, keys)
     _taps(book, keys)
     kinds = read_attention(
@@ -84,7 +84,7 @@ def read(target: TargetSpec, draft: Checkpoint, overrides: Overrides) -> Contrac
     layers = book.value("backbone.layers") or 0
     read_rope(book, decoder, LayerKinds((True,) * layers, decoder.where("rope_parameters")), partial=False)
     read_tables(book, keys, draft)
-    _common.read_regime(book)
+    common.read_regime(book)
     keys.ignore(*_INERT)
     decoder.ignore(*_INERT_BELOW)
     return book.contract(keys.unread())
@@ -158,15 +158,15 @@ def _taps(book: AxisBook, keys: Keys) -> None:
     ids, layers = keys.get(pointer, INTEGERS), book.target.layers
     if ids is not None:
         if "taps.layers" not in book.overrides:
-            _common.check_taps(list(ids), keys.where(pointer), range(layers + 1))
+            common.check_taps(list(ids), keys.where(pointer), range(layers + 1))
         claim = stated(tuple(n - 1 for n in ids), keys.where(pointer))
-        _common.enter_taps(book, [claim], note="")
+        common.enter_taps(book, [claim], note="")
         return
     note = f"draft/config.json states no {pointer}"
     default = None
     if book.family_name == "eagle3" and keys.get("speculators_config/verifier/name_or_path", TEXT):
         default, note = _default_taps(book, note)
-    _common.enter_taps(book, [], default, note=note)
+    common.enter_taps(book, [], default, note=note)
 
 
 def _default_taps(book: AxisBook, note: str) -> tuple[Sourced | None, str]:

@@ -1,0 +1,1 @@
+"""Groups of axes that many producers state alike, each read by one function."""
