@@ -352,16 +352,23 @@ def test_a_reduced_vocabulary_needs_its_map(tmp_path: Path) -> None:
         with_tensors(tmp_path, {}, tensors)
 
 
-def test_tensors_settle_what_the_config_leaves_out(tmp_path: Path) -> None:
-    options = {"fc_norm": True, "norm_before_fc": True}
-    tensors = weights(tmp_path, options)
+@pytest.mark.parametrize(
+    ("key", "axis", "tensor"),
+    [("fc_norm", "tap_norm", "fc_norm.2.weight"), ("norm_before_fc", "concat_norm", "input_norm.weight")],
+)
+def test_tensors_settle_what_the_config_leaves_out(tmp_path: Path, key: str, axis: str, tensor: str) -> None:
+    tensors = weights(tmp_path, {key: True})
     bare = dict.fromkeys(("draft_vocab_size", "num_hidden_layers", "intermediate_size"), DELETE)
     contract = with_tensors(tmp_path, bare, tensors).contract
-    assert contract["fusion.tap_norm"] is True
-    assert contract["fusion.concat_norm"] is True
+    assert contract[f"fusion.{axis}"] is True
     assert contract["head.vocabulary"] == 128
-    assert {"fc_norm.0.weight", "fc_norm.2.weight", "input_norm.weight"} <= set(tensors)
+    assert tensor in tensors
     assert contract.unsettled == ()
+
+
+def test_both_norms_before_fc_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="fc_norm: found true beside norm_before_fc"):
+        with_tensors(tmp_path, {}, weights(tmp_path, {"fc_norm": True, "norm_before_fc": True}))
 
 
 def test_fc_of_another_width_takes_away_the_default_taps(tmp_path: Path) -> None:

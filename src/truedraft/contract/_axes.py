@@ -170,7 +170,8 @@ _TABLE = (
     _axis(
         "chain.token",
         t.choice("next", "same"),
-        "token embedded beside the feature of position t: the token at t+1, or the one at t",
+        "token embedded beside the feature of position t in the row that predicts t+2: "
+        "the one at t+1, or the one at t",
         _others("next", "same"),
         required=CHAIN_FAMILIES,
     ),

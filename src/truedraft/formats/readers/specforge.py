@@ -24,7 +24,7 @@ from truedraft.formats.axes.backbone import read_backbone
 from truedraft.formats.axes.block import read_block
 from truedraft.formats.axes.rope import read_rope
 from truedraft.formats.axes.sequence_heads import SequenceHeads
-from truedraft.formats.readers.speculators.nested import NestedKeys
+from truedraft.formats._nested import NestedKeys
 from truedraft.formats.readers.zlab import read_causal, read_fusion, read_tables
 
 DIALECT = "specforge"

@@ -121,6 +121,10 @@ def _fusion(book: AxisBook, keys: Keys, draft: Checkpoint) -> None:
     ):
         claims = [*keys.claims(BOOLEAN, key, f"eagle_config/{key}"), presence(draft, tensor, "fc.weight")]
         book.settle(f"fusion.{axis}", claims, book.rule(False, "fc(concatenated taps)"))
+    if book.value("fusion.tap_norm") and book.value("fusion.concat_norm"):
+        raise InputError(
+            f"{keys.where('fc_norm')}: found true beside norm_before_fc, expected one of the two"
+        )
     book.settle("fusion.fc", [], book.rule(True, "fc(concatenated taps)"))
     book.settle("fusion.output_norm", [], book.rule(False, "hidden_norm belongs to the first layer"))
 

@@ -21,7 +21,7 @@ from truedraft.formats.axes.backbone import read_backbone
 from truedraft.formats.axes.rope import read_rope
 from truedraft.formats.readers.speculators.block import read_blocks
 from truedraft.formats.readers.speculators.chain import read_chain
-from truedraft.formats.readers.speculators.nested import NestedKeys
+from truedraft.formats._nested import NestedKeys
 from truedraft.formats.readers.speculators.tables import read_tables
 
 DIALECT = "speculators"

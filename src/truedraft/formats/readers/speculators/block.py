@@ -51,17 +51,17 @@ def _first_slot(book: AxisBook, keys: Keys, widths: list[Sourced], counts: list[
     says = keys.claims(BOOLEAN, "sample_from_anchor")
     claims = [Sourced("value", slot(bool(claim.value)), claim.source) for claim in says]
     version = keys.get("speculators_version", TEXT)
-    default, note = None, "draft/config.json states no sample_from_anchor, and engines' defaults disagree"
-    if version is not None and _is_before_key(version):
-        default = book.rule("unused", _FILL_IN_ONLY)
-    elif widths and len({c.value for c in counts}) == 1:
+    note = "draft/config.json states no sample_from_anchor, and engines' defaults disagree"
+    if not claims and version is not None and _is_before_key(version):
+        claims.append(book.rule("unused", _FILL_IN_ONLY))
+    if not says and widths and len({c.value for c in counts}) == 1:
         size, count = integer(widths[0].value), integer(counts[0].value)
         reason = f"no sample_from_anchor; block_size is {size} and speculative_tokens {count}"
         if count in (size, size - 1):
-            default = inferred(slot(count == size), reason)
+            claims.append(inferred(slot(count == size), reason))
         else:
             note += f"; block_size {size} and speculative_tokens {count} do not tell"
-    return book.settle("block.first_slot", claims, default, note=note)
+    return book.settle("block.first_slot", claims, note=note)
 
 
 def _is_before_key(version: str) -> bool:
