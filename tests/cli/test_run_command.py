@@ -328,3 +328,58 @@ def test_an_unsettled_contract_exits_3_and_names_the_override(capsys, pair, prom
     assert err.count("\n") == 1
     more = ["--set", "block.mask_token_id=1", "--max-new-tokens", 4]
     assert call(capsys, pair, "--prompt-file", prompts, *more)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--temperature", "-1"], "temperature"),
+        (["--temperature", "nan"], "--temperature: found nan, expected a number >= 0"),
+        (["--temperature", "inf"], "--temperature: found inf"),
+        (["--temperature", "1", "--top-p", "0"], "--top-p: found 0.0, expected more than 0 and at most 1"),
+        (["--temperature", "1", "--top-p", "1.5"], "--top-p: found 1.5"),
+        (["--temperature", "1", "--top-p", "nan"], "--top-p: found nan"),
+        (["--temperature", "1", "--top-k", "-3"], "top-k"),
+        (["--temperature", "1", "--verification", "greedy"], "found greedy, expected standard, block"),
+        (["--verification", "block"], "found block, expected greedy at temperature 0"),
+        (["--verification", "typical"], "verification"),
+        (["--proposal", "sampled"], "--proposal sampled: found a temperature of 0"),
+        (["--draft-temperature", "1"], "need --proposal sampled"),
+        (["--proposal", "sampled", "--draft-temperature", "inf"], "--draft-temperature: found inf"),
+        (["--temperature", "1", "--proposal", "sampled", "--draft-top-p", "2"], "--draft-top-p: found 2.0"),
+    ],
+)
+def test_bad_sampling_options(capsys, pair, prompts, more, message):
+    refused(call(capsys, pair, "--prompt-file", prompts, *more), message)
+
+
+def test_sampled_run_in_json(capsys, pair, prompts):
+    """Settings are reported as they took effect: drafts inherit what is not given for them."""
+    options = ["--temperature", 0.9, "--top-k", 30, "--proposal", "sampled", "--draft-temperature", 0.5]
+    options += ["--verification", "block", "--seed", 5, "--max-new-tokens", 16, "--json"]
+    code, out, _ = call(capsys, pair, "--prompt-file", prompts, *options)
+    report = json.loads(out)
+    assert code == 0
+    wanted = {
+        "temperature": 0.9,
+        "top_k": 30,
+        "top_p": 1.0,
+        "seed": 5,
+        "proposal": "sampled",
+        "draft_temperature": 0.5,
+        "draft_top_k": 30,
+        "draft_top_p": 1.0,
+        "verification": "block",
+    }
+    assert report["deployment"] | wanted == report["deployment"]
+    assert report["lossless"]["method"] == "greedy_on_same_prompts"
+    again = json.loads(call(capsys, pair, "--prompt-file", prompts, *options)[1])
+    assert again["outputs"] == report["outputs"]
+
+
+def test_sampled_run_in_text(capsys, pair, prompts):
+    options = ["--temperature", 1, "--top-p", 0.9, "--verification", "exact-match", "--max-new-tokens", 12]
+    code, out, _ = call(capsys, pair, "--prompt-file", prompts, *options)
+    assert code == 0
+    assert "target temperature 1, top-k off, top-p 0.9; drafts greedy; exact-match verification" in out
+    assert "identical to plain sampled decoding with the same seed" in out

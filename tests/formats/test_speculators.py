@@ -402,6 +402,13 @@ def test_conflict(
         assert settled.unsettled == ()
 
 
+def test_a_version_without_the_key_and_a_count_that_needs_it(tmp_path: Path) -> None:
+    changes = asks_for(8) | {"sample_from_anchor": DELETE, "speculators_version": "0.6.0"}
+    slots = next(c for c in read(tmp_path, DFLASH, changes).conflicts if c.axis == "block.first_slot")
+    assert [source.value for source in slots.sources] == ["unused", "predicts_next"]
+    assert read(tmp_path, DFLASH, changes, "block.first_slot=predicts_next").unsettled == ()
+
+
 def test_fewer_tokens_than_the_block_yields_are_a_remark(tmp_path: Path) -> None:
     for case in (DFLASH, ANCHOR_FIRST):
         contract = read(tmp_path, case, asks_for(3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -11,10 +12,10 @@ import torch
 from conftest import GOLDENS
 from truedraft import Decoder, Deployment, Pair, Prompt, acceptance, load_pair, replay, resolve, run_pair
 from truedraft.contract import AcceptanceRecord, InputError
-from truedraft.decode import KVCache, Proposal
+from truedraft.decode import KVCache, Proposal, Sampling
 from truedraft.measure import accepted_along
 from truedraft.measure.teacher_forced import features
-from truedraft.measure.ties import is_tie
+from truedraft.measure.ties import is_sampling_tie, is_tie, logits_by_rows
 
 
 @cache
@@ -205,3 +206,68 @@ def test_a_confidence_threshold_verifies_fewer_drafts_and_changes_no_output():
 def test_a_threshold_without_a_confidence_head_is_refused():
     with pytest.raises(InputError, match="the drafter has no confidence head"):
         Decoder(trained().target, trained().drafter, confidence_threshold=0.5)
+
+
+HOT = Deployment(temperature=0.8, top_k=40, top_p=0.98, seed=3)
+
+
+@pytest.mark.parametrize("proposal", ["greedy", "sampled"])
+@pytest.mark.parametrize("verification", ["standard", "block", "exact_match"])
+def test_report_of_a_sampled_run(proposal, verification):
+    """How losslessness is known depends on the rule; the settings go into report and records."""
+    pair = trained()
+    drafting = {"draft_temperature": 0.7, "draft_top_k": 50, "draft_top_p": 0.9}
+    how = replace(HOT, verification=verification, proposal=proposal, batch_size=2)
+    how = replace(how, **drafting) if proposal == "sampled" else how
+    report = run_pair(pair.contract, pair.target, pair.drafter, prompts(), 24, deployment=how)
+    method = "sampled_identity" if verification == "exact_match" else "greedy_on_same_prompts"
+    assert (report.lossless.method, report.lossless.identical, report.lossless.of) == (method, 3, 3)
+    assert report.deployment == replace(how, speculative_tokens=pair.drafter.proposals)
+    for record_ in report.records:
+        settings = (record_.temperature, record_.top_k, record_.top_p, record_.seed)
+        assert settings == (0.8, 40, 0.98, 3)
+
+
+def test_a_sampled_prompt_does_not_depend_on_its_batch():
+    pair = trained()
+    how = replace(HOT, verification="standard", proposal="sampled", draft_temperature=0.8)
+    outputs = [
+        run_pair(
+            pair.contract, pair.target, pair.drafter, prompts(), 24, deployment=replace(how, batch_size=n)
+        )
+        for n in (1, 3)
+    ]
+    assert [o.tokens for o in outputs[0].outputs] == [o.tokens for o in outputs[1].outputs]
+    assert len({o.tokens for o in outputs[0].outputs}) == 3
+
+
+def sampling_tie(noise, point):
+    """Plain output 2, 3, 4, 5 of the table target; at position 3 tokens 5 and 6 share nearly all mass."""
+    target = TableTarget(gap=1e-3, noise=noise)
+    return is_sampling_tie(target, (1,), (2, 3, 4, 5), 6, 3, 4, Sampling(0.2), point)
+
+
+def test_a_draw_that_falls_between_two_laws_is_a_tie():
+    law = Sampling(0.2).law(logits_by_rows(TableTarget(1e-3, 0.0), (1, 2, 3, 4), 3, 1)[-1])
+    edge = float(law[:6].sum())  # beyond it the one-row law draws token 6
+    tie, gap, epsilon = sampling_tie(1e-3, edge - 1e-6)
+    assert tie
+    assert gap == pytest.approx(1e-3, rel=1e-2)
+    assert epsilon == pytest.approx(1e-3, rel=1e-2)
+    assert not sampling_tie(1e-3, edge / 2)[0]
+    assert not sampling_tie(0.0, edge - 1e-6)[0]
+    assert not sampling_tie(4.0, edge - 1e-6)[0]  # rounding cannot explain such an epsilon
+
+
+def test_a_faulty_cache_is_seen_in_a_sampled_run_too():
+    """Losslessness of a sampled run rests on the greedy one: a target that errs on many rows fails it."""
+    report = run_pair(
+        trained().contract,
+        TableTarget(gap=1.0, noise=4.0),
+        CountingDrafter(),
+        [Prompt("p", (1,))],
+        12,
+        deployment=Deployment(temperature=0.5, verification="standard"),
+    )
+    assert report.lossless.method == "greedy_on_same_prompts"
+    assert not report.lossless.ok
