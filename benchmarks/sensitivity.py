@@ -1,6 +1,8 @@
 """What each broken convention costs a bundled pair: the pair's sensitivity table.
 
-    python benchmarks/sensitivity.py tiny/dflash tiny/dflash-full tiny/dspark [--output PAGE.md]
+    python benchmarks/sensitivity.py tiny/dflash [tiny/dspark …] [--json TABLES.json] [--output PAGE.md]
+
+`--json` keeps the tables: a pair that is measured again replaces its own, and the page is made of all.
 
 For every fault: τ on the stated evaluation prompts, the paired mean difference to the contract with a 95 %
 interval (t over prompts), prompts lower/equal/higher, and the share of
@@ -295,9 +297,13 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    tables = {name: table(Bench(name)) for name in options.pairs}
-    if options.json:
-        options.json.write_text(json.dumps({"schema": 1, "pairs": tables}, indent=1) + "\n")
+    tables: dict[str, Any] = {}
+    if options.json and options.json.exists():
+        tables = json.loads(options.json.read_text())["pairs"]
+    for name in options.pairs:
+        tables[name] = table(Bench(name))
+        if options.json:
+            options.json.write_text(json.dumps({"schema": 1, "pairs": tables}, indent=1) + "\n")
     if options.output:
         options.output.write_text(markdown(tables))
     else:

@@ -14,8 +14,9 @@ class LastRowMissing(KVCache):
     """The newest context row is never visible: the drafter's context lags by one row."""
 
     def validity(self, sequence: int) -> Tensor | None:
-        rows = torch.ones(self.length(sequence), dtype=torch.bool)
-        rows[-1:] = False
+        committed = self.length(sequence)
+        rows = torch.ones(committed + self._sequences[sequence].tentative, dtype=torch.bool)
+        rows[max(committed - 1, 0) : committed] = False
         return rows
 
 

@@ -64,7 +64,7 @@ class TextCache:
 
 
 class TableTarget:
-    """Taps are the row's token and position, so that a drafter can tell whether it was given the right rows."""
+    """Taps are the row's token and position, so that a drafter can tell whether its rows are right."""
 
     device = torch.device("cpu")
     dtype = torch.float32

@@ -24,6 +24,16 @@ WARM = Sampling(1.0)
 # Tables, every path walked.
 
 
+def tables(seed: int, size: int, proposals: int, stop: frozenset[int] | None = None) -> tuple:
+    """A target and a drafter; by default the last of three or more tokens is a stop token."""
+    rng = random.Random(seed)
+    zeros = 0.1 if size > 2 else 0.0
+    stop = frozenset({size - 1} if size > 2 else ()) if stop is None else stop
+    return TableTarget(table(rng, size, zeros=zeros), stop), TableDrafter(
+        table(rng, size, zeros=zeros), proposals
+    )
+
+
 def outputs(decoder: Decoder, prompts: list[list[int]], count: int) -> tuple:
     runs = decoder.generate(prompts, count)
     return tuple((tuple(run.tokens), run.finish) for run in runs)
@@ -42,48 +52,51 @@ def law_of_decoder(target, drafter, prompts, count, only=None, **options) -> dic
     return law_of(program)
 
 
-SETTINGS = [
-    (WARM, WARM),
-    (WARM, GREEDY),
-    (Sampling(0.7, top_k=2), Sampling(1.3)),
-    (Sampling(1.2, top_p=0.8), Sampling(0.6, top_k=2)),
-    (Sampling(1.5, top_k=2, top_p=0.9), Sampling(1.0, top_p=0.7)),
+SETTINGS = {
+    "1/1": (WARM, WARM),
+    "1/greedy": (WARM, GREEDY),
+    "k/1": (Sampling(0.7, top_k=2), Sampling(1.3)),
+    "p/k": (Sampling(1.2, top_p=0.8), Sampling(0.6, top_k=2)),
+    "kp/p": (Sampling(1.5, top_k=2, top_p=0.9), Sampling(1.0, top_p=0.7)),
+}
+SIZES = [(3, 2, 3), (3, 1, 4), (2, 2, 4)]  # vocabulary, drafts per round, tokens
+COMBINATIONS = [
+    *itertools.product(["standard", "block"], SETTINGS, SIZES),
+    *itertools.product(["exact_match"], SETTINGS, SIZES[1:2]),
+    *itertools.product(["exact_match"], ["1/greedy", "kp/p"], SIZES[::2]),
 ]
 
 
-@pytest.mark.parametrize("sampling", SETTINGS, ids=["1/1", "1/greedy", "k/1", "p/k", "kp/p"])
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(
-    ("size", "proposals", "count", "seed"), [(3, 1, 3, 0), (3, 2, 3, 1), (2, 2, 4, 2), (2, 3, 4, 3)]
-)
-def test_outputs_have_the_targets_law(size, proposals, count, seed, method, sampling):
-    rng = random.Random(seed)
-    target = TableTarget(table(rng, size), frozenset({1}))
-    drafter = TableDrafter(table(rng, size), proposals)
-    own, drafting = sampling
+@pytest.mark.parametrize(("method", "setting", "sizes"), COMBINATIONS)
+def test_outputs_have_the_targets_law(method, setting, sizes):
+    size, proposals, count = sizes
+    sampling, drafting = SETTINGS[setting]
+    target, drafter = tables(sum(sizes), size, proposals)
+    prompt = [0, size - 1]
     found = law_of_decoder(
-        target, drafter, [[0, size - 1]], count, sampling=own, draft_sampling=drafting, verification=method
+        target, drafter, [prompt], count, sampling=sampling, draft_sampling=drafting, verification=method
     )
-    wanted = targets_law(target, own, [0, size - 1], count)
+    wanted = targets_law(target, sampling, prompt, count)
+    assert len(wanted) > 2
     assert distance(found, {(output,): p for output, p in wanted.items()}) < EXACT
+
+
+CUTS = [{"confidence_threshold": 0.5}, {"speculative_tokens": 1}, {"speculative_tokens": 0}, {"positions": 4}]
 
 
 @pytest.mark.parametrize("drafting", [WARM, GREEDY], ids=["sampled", "greedy"])
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(
-    "options",
-    [{"confidence_threshold": 0.5}, {"speculative_tokens": 1}, {"speculative_tokens": 0}, {"positions": 4}],
-    ids=lambda options: next(iter(options)),
-)
+@pytest.mark.parametrize("options", CUTS, ids=lambda options: next(iter(options)))
 def test_cut_blocks(options, method, drafting):
-    rng = random.Random(11)
     options = dict(options)
-    target = TableTarget(table(rng, 3), frozenset({2}), options.pop("positions", 99))
-    drafter = TableDrafter(table(rng, 3), 2)
+    target, drafter = tables(11, 2, 2)
+    target.max_positions = options.pop("positions", 99)
+    count = 3 if drafting == WARM and "positions" not in options and target.max_positions > 4 else 4
     found = law_of_decoder(
-        target, drafter, [[2]], 4, sampling=WARM, draft_sampling=drafting, verification=method, **options
+        target, drafter, [[1]], count, sampling=WARM, draft_sampling=drafting, verification=method, **options
     )
-    wanted = targets_law(target, WARM, [2], 4)
+    wanted = targets_law(target, WARM, [1], count)
+    assert {finish for _, finish in wanted} == {"context" if count > target.max_positions - 1 else "length"}
     assert distance(found, {(output,): p for output, p in wanted.items()}) < EXACT
 
 
@@ -97,16 +110,11 @@ def test_reduced_draft_vocabulary(method):
     assert distance(found, {(output,): p for output, p in wanted.items()}) < EXACT
 
 
-def tables_of_two(seed: int) -> tuple[TableTarget, TableDrafter]:
-    rng = random.Random(seed)
-    return TableTarget(table(rng, 2), frozenset({1})), TableDrafter(table(rng, 2), 2)
-
-
 @pytest.mark.parametrize("drafting", [WARM, GREEDY], ids=["sampled", "greedy"])
 @pytest.mark.parametrize("method", METHODS)
 def test_sequences_of_a_batch_are_independent(method, drafting):
     """The joint law is the product: walked in full where short."""
-    target, drafter = tables_of_two(21)
+    target, drafter = tables(21, 2, 2, frozenset({1}))
     prompts = [[0], [1, 1]]
     options = {"sampling": WARM, "draft_sampling": drafting, "verification": method}
     found = law_of_decoder(target, drafter, prompts, 2, **options)
@@ -116,9 +124,9 @@ def test_sequences_of_a_batch_are_independent(method, drafting):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_sequence_keeps_its_law_whatever_its_neighbour_does(method, seed):
-    target, drafter = tables_of_two(22)
+    target, drafter = tables(22, 2, 2, frozenset({1}))
     prompts = [[0], [1, 1]]
     options = {"sampling": WARM, "draft_sampling": WARM, "verification": method, "seed": seed}
     for only, prompt in enumerate(prompts):
@@ -126,16 +134,15 @@ def test_a_sequence_keeps_its_law_whatever_its_neighbour_does(method, seed):
         assert distance(found, targets_law(target, WARM, prompt, 4)) < EXACT
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(2))
 def test_greedy_output_whatever_is_drafted(seed):
-    rng = random.Random(seed)
-    target, drafter = TableTarget(table(rng, 3)), TableDrafter(table(rng, 3), 2)
+    target, drafter = tables(seed, 3, 2, frozenset())
     found = law_of_decoder(target, drafter, [[1]], 4, sampling=GREEDY, draft_sampling=WARM)
-    assert found == {(output,): p for output, p in targets_law(target, GREEDY, [1], 4).items()}
+    assert list(found) == [(output,) for output in targets_law(target, GREEDY, [1], 4)]
 
 
 def test_exact_match_is_plain_sampling_token_for_token():
-    for seed in range(60):
+    for seed in range(30):
         rng = random.Random(seed)
         target, drafter = TableTarget(table(rng, 5), frozenset({4})), TableDrafter(table(rng, 5), 3)
         prompts = [[0], [1, 2], [3]]
@@ -151,8 +158,7 @@ def test_exact_match_is_plain_sampling_token_for_token():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_seeds_output_depends_neither_on_the_batch_nor_on_the_call(method):
-    target, drafter = tables_of_two(23)
-    target.stop_token_ids = frozenset()
+    target, drafter = tables(23, 2, 2)
     decoder = Decoder(target, drafter, sampling=WARM, draft_sampling=WARM, verification=method, seed=3)
     together = outputs(decoder, [[0], [1], [0, 1]], 20)
     assert outputs(decoder, [[0], [1], [0, 1]], 20) == together
@@ -163,8 +169,35 @@ def test_a_seeds_output_depends_neither_on_the_batch_nor_on_the_call(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
+def test_target_and_drafter_have_settings_and_randomness_of_their_own(method):
+    target, drafter = tables(24, 3, 2, frozenset())
+    used: list[tuple[int, str]] = []
+
+    class Noting(Seeded):
+        def __init__(self, index: int, use: str) -> None:
+            super().__init__(0, index, use)
+            self.name = (index, use)
+
+        def draw(self, weights: torch.Tensor) -> int:
+            used.append(self.name)
+            return super().draw(weights)
+
+    for drafting, users in ((GREEDY, {"target"}), (Sampling(0.3), {"target", "drafter"})):
+        seen: list[Sampling] = []
+        original = drafter.propose
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(drafter, "propose", lambda r, c, s: seen.append(s) or original(r, c, s))  # noqa: B023
+            used.clear()
+            Decoder(
+                target, drafter, sampling=WARM, draft_sampling=drafting, verification=method, chances=Noting
+            ).generate([[0], [1]], 9)
+        assert set(seen) == {drafting}
+        assert set(used) == set(itertools.product(range(2), users))
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_greedy_rule_and_sampling_exclude_each_other(method):
-    target, _ = tables_of_two(0)
+    target, _ = tables(0, 2, 2)
     for sampling, rule in ((GREEDY, method), (WARM, "greedy")):
         with pytest.raises(InputError, match="verification"):
             Decoder(target, sampling=sampling, verification=rule)
@@ -186,8 +219,8 @@ def prompts() -> list[list[int]]:
 
 @pytest.mark.parametrize("drafting", [WARM, GREEDY], ids=["sampled", "greedy"])
 def test_tiny_exact_match_is_plain_sampling_token_for_token(drafting):
-    sampling = Sampling(1.0, top_p=0.95)
-    plain = Decoder(pair().target, sampling=sampling, seed=5).generate(prompts()[:4], 40)
+    sampling = Sampling(1.5, top_p=0.95)
+    plain = Decoder(pair().target, sampling=sampling, seed=5).generate(prompts()[:3], 30)
     runs = Decoder(
         pair().target,
         pair().drafter,
@@ -195,10 +228,10 @@ def test_tiny_exact_match_is_plain_sampling_token_for_token(drafting):
         draft_sampling=drafting,
         verification="exact_match",
         seed=5,
-    ).generate(prompts()[:4], 40)
+    ).generate(prompts()[:3], 30)
     assert [run.tokens for run in runs] == [run.tokens for run in plain]
-    assert sum(sum(run.accepted) for run in runs) > 20
-    greedy = Decoder(pair().target).generate(prompts()[:4], 40)
+    assert sum(sum(run.accepted) for run in runs) > 10
+    greedy = Decoder(pair().target).generate(prompts()[:3], 30)
     assert [run.tokens for run in runs] != [run.tokens for run in greedy]
 
 
@@ -207,14 +240,14 @@ def test_tiny_cold_sampling_is_greedy(method):
     cold = Sampling(1e-3)
     runs = Decoder(
         pair().target, pair().drafter, sampling=cold, draft_sampling=cold, verification=method
-    ).generate(prompts()[:4], 40)
-    greedy = Decoder(pair().target, pair().drafter).generate(prompts()[:4], 40)
+    ).generate(prompts()[:3], 30)
+    greedy = Decoder(pair().target, pair().drafter).generate(prompts()[:3], 30)
     assert [run.tokens for run in runs] == [run.tokens for run in greedy]
 
 
 FLAT = Sampling(1.5, top_k=4)
 TOKENS = 3
-SAMPLES = 600
+SAMPLES = 150
 
 
 @cache
@@ -240,7 +273,7 @@ def exact_law() -> dict[tuple[int, ...], float]:
 
 
 def flat_prompt() -> list[int]:
-    return prompts()[0]
+    return prompts()[0][-8:]
 
 
 def chi_square(counts: dict, law: dict) -> float:
@@ -280,7 +313,7 @@ def first_tokens(method: str | None, drafting: Sampling) -> dict[tuple[int, ...]
 
 @pytest.mark.parametrize(
     ("method", "drafting"),
-    [(None, GREEDY), *itertools.product(METHODS, [GREEDY, Sampling(1.0), Sampling(2.0, top_k=8)])],
+    [(None, GREEDY), ("standard", FLAT), ("block", FLAT)],
 )
 def test_tiny_first_tokens_have_the_targets_law(method, drafting):
     law = exact_law()

@@ -12,7 +12,7 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 
 import pytest
@@ -34,7 +34,7 @@ Prefix = tuple[int, ...]
 Row = tuple[Fraction, ...]
 
 
-@dataclass
+@dataclass(repr=False)
 class World:
     """A target and a drafter whose laws depend on all drafted tokens.
 
@@ -47,7 +47,11 @@ class World:
     p: dict[Prefix, Row]
     q: dict[Prefix, Row]
     target_ids: tuple[int, ...] | None = None
-    halts: frozenset[Prefix] = field(default=frozenset())
+    halts: frozenset[Prefix] = frozenset()
+    made_by: str = ""
+
+    def __repr__(self) -> str:
+        return self.made_by
 
     def drafter_law(self, prefix: Prefix, drafting: str) -> Row:
         """What the next draft is drawn from, over target ids."""
@@ -107,6 +111,7 @@ def world(
     rng = random.Random(seed)
     prefixes = [x for n in range(depth + 1) for x in itertools.product(range(size), repeat=n)]
     made = World(size, depth, {}, {})
+    made.made_by = f"world({seed}, {size}, {depth}, {kind!r}, {reduced=}, {cut=})"
     for prefix in prefixes:
         own = rng.choice([*KINDS, "full", "full", "full"]) if kind == "mixed" else kind
         made.p[prefix], made.q[prefix] = pair_of_laws(rng, size, own)
@@ -225,7 +230,7 @@ def expected_at_least(world: World, drafting: str, method: str) -> list[Fraction
 
 @pytest.mark.parametrize("drafting", DRAFTING)
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(worlds())
 def test_output_has_the_targets_law(method, drafting, world):
     assert bias(world, one_round(world, method, drafting)) < EXACT
@@ -235,15 +240,25 @@ def test_output_has_the_targets_law(method, drafting, world):
 @pytest.mark.parametrize("drafting", DRAFTING)
 @pytest.mark.parametrize("method", METHODS)
 def test_output_has_the_targets_law_in_hard_cases(method, drafting, kind):
-    for size, depth in ((2, 3), (3, 3), (4, 2)):
+    for size, depth in ((2, 3), (3, 2), (4, 2)):
         for cut in (False, True):
             here = world(size, size, depth, kind, cut=cut)
             assert bias(here, one_round(here, method, drafting)) < EXACT
 
 
+SOFT = [world(seed, 3, 3, "full") for seed in range(6)]
+"""No zeros, three drafts: the controls below are seen in these."""
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_output_has_the_targets_law_where_the_controls_fail(method):
+    for here in SOFT:
+        assert bias(here, one_round(here, method, "sampled")) < EXACT
+
+
 @pytest.mark.parametrize("drafting", DRAFTING)
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(worlds())
 def test_accepted_counts_are_those_of_the_rule(method, drafting, world):
     found = accepted_at_least(one_round(world, method, drafting), world.depth)
@@ -251,7 +266,7 @@ def test_accepted_counts_are_those_of_the_rule(method, drafting, world):
     assert found == pytest.approx(wanted, abs=EXACT)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(worlds())
 def test_block_accepts_most_and_exact_match_least(world):
     for drafting in DRAFTING:
@@ -297,9 +312,6 @@ def cut_by_the_draft_itself(world: World, chance: Paths, drafting: str) -> Propo
     proposal = propose(world, chance, drafting)
     tokens = proposal.tokens[0].tolist()
     return proposal.shortened([next((n for n, token in enumerate(tokens) if token == 0), 99)])
-
-
-SOFT = [world(seed, 3, 3, "full") for seed in range(6)]
 
 
 @pytest.mark.parametrize("fault", [argmax_scored_as_sampled, cut_by_the_draft_itself])

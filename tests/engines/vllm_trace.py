@@ -15,6 +15,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -69,37 +70,76 @@ def mend_k_norm() -> None:
     DFlashQwen3Model._normalize_context_k = normalize
 
 
-def record_rounds(model_runner: Any, rounds: list[Round]) -> None:
-    """Wrap the proposer so that each call appends its anchor position and drafted tokens."""
-    proposer = getattr(model_runner, "drafter", None) or model_runner.speculator
+def drafting(model_runner: Any) -> Any:
+    """The object that proposes: the runners name it differently."""
+    return getattr(model_runner, "drafter", None) or model_runner.speculator
+
+
+def block_anchor(proposer: Any) -> Callable[[], tuple[int, int]]:
+    """Position and token of the anchor, which is the first query of a DFlash or DSpark block."""
     buffers = getattr(proposer, "input_buffers", proposer)  # V2 keeps its inputs there
+    return lambda: (int(buffers.positions[0]), int(buffers.input_ids[0]))
+
+
+def chain_anchor(proposer: Any) -> Callable[[], tuple[int, int]]:
+    """Position and token of the anchor of an EAGLE-3 chain on the V1 runner.
+
+    The proposer shifts the ids by one and keeps the target's positions, so that the row it samples
+    from (the last row that the target accepted, not the last row) holds the anchor's token at the
+    position before the anchor's. Later rows of the chain overwrite both buffers.
+    """
+    prepare = proposer.set_inputs_first_pass
+    seen: list[tuple[int, int]] = []
+
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        prepared = prepare(*args, **kwargs)
+        row = int(prepared[1][0])
+        seen[:] = [(int(proposer.positions[row]) + 1, int(proposer.input_ids[row]))]
+        return prepared
+
+    proposer.set_inputs_first_pass = wrapped
+    return lambda: seen.pop()
+
+
+def record_rounds(model_runner: Any, method: str, rounds: list[Round]) -> None:
+    """Wrap the proposer so that each call appends its anchor and the drafts, as target ids."""
+    proposer = drafting(model_runner)
+    anchor = chain_anchor(proposer) if method == "eagle3" else block_anchor(proposer)
     propose = proposer.propose
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         drafts = propose(*args, **kwargs)
         if not kwargs.get("dummy_run"):
-            rounds.append(
-                {
-                    "anchor_position": int(buffers.positions[0]),
-                    "anchor_token": int(buffers.input_ids[0]),
-                    "draft": drafts[0].tolist(),
-                }
-            )
+            position, token = anchor()
+            rounds.append({"anchor_position": position, "anchor_token": token, "draft": drafts[0].tolist()})
         return drafts
 
     proposer.propose = wrapped
 
 
-def settings(model_runner: Any) -> dict[str, Any]:
+def settings(model_runner: Any, method: str) -> dict[str, Any]:
     """What the engine made of the draft's config, as far as it decides the drafts."""
-    proposer = getattr(model_runner, "drafter", None) or model_runner.speculator
-    layers = [layer.self_attn for layer in proposer.model.model.layers]
-    return {
+    proposer = drafting(model_runner)
+    model = proposer.model
+    layers = list(model.model.layers)
+    known = {
         "runner": f"{type(model_runner).__module__}.{type(model_runner).__qualname__}",
         "aux_hidden_state_layers": list(model_runner.model.model.aux_hidden_state_layers),
-        "draft_class": type(proposer.model).__name__,
-        "draft_attn_causal": [layer.causal for layer in layers],
-        "draft_sliding_windows": [layer.sliding_window for layer in layers],
+        "draft_class": type(model).__name__,
+        "draft_dtype": str(model.model.fc.weight.dtype),
+        "maps_draft_ids": getattr(model, "draft_id_to_target_id", None) is not None,
+    }
+    if method == "eagle3":
+        return known | {
+            "norm_before_residual": layers[0]._residual_norm == layers[0]._norm_before_residual,
+            "norm_before_fc": model.model.norm_before_fc,
+            "fc_norm": model.model.fc_norm is not None,
+            "norm_output": model.model.norm_output,
+        }
+    return known | {
+        "draft_attn_causal": [layer.self_attn.causal for layer in layers],
+        "draft_sliding_windows": [layer.self_attn.sliding_window for layer in layers],
+        "sample_from_anchor": bool(getattr(proposer, "sample_from_anchor", False)),
     }
 
 
@@ -147,7 +187,7 @@ def trace(arguments: argparse.Namespace) -> dict[str, Any]:
     core = llm.llm_engine.engine_core.engine_core
     model_runner = core.model_executor.driver_worker.worker.model_runner
     rounds: list[Round] = []
-    record_rounds(model_runner, rounds)
+    record_rounds(model_runner, arguments.method, rounds)
     sampling = SamplingParams(
         temperature=0.0,
         max_tokens=arguments.max_new_tokens,
@@ -175,7 +215,7 @@ def trace(arguments: argparse.Namespace) -> dict[str, Any]:
         "num_speculative_tokens": arguments.k,
         "max_new_tokens": arguments.max_new_tokens,
         "per_layer_k_norm": arguments.per_layer_k_norm,
-        "settings": settings(model_runner),
+        "settings": settings(model_runner, arguments.method),
         "seconds": {"load": round(loaded - started, 2), "generate": round(finished - loaded, 2)},
         "metrics": metrics,
         "generate": generated,
@@ -194,7 +234,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("target", type=Path)
     parser.add_argument("draft", type=Path)
-    parser.add_argument("--method", choices=("dflash", "dspark"), required=True)
+    parser.add_argument("--method", choices=("dflash", "dspark", "eagle3"), required=True)
     parser.add_argument("--runner", choices=("v1", "v2"), required=True)
     parser.add_argument("--k", type=int, default=7, help="tokens drafted per round")
     parser.add_argument("--prompts", type=Path, required=True, help="JSON list of token id lists")
@@ -202,7 +242,10 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--ignore-eos", action="store_true")
     parser.add_argument("--per-layer-k-norm", action="store_true", help=mend_k_norm.__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    return parser.parse_args(argv)
+    parsed = parser.parse_args(argv)
+    if (parsed.method, parsed.runner) == ("eagle3", "v2"):
+        parser.error("eagle3 is traced on the V1 runner only")
+    return parsed
 
 
 if __name__ == "__main__":

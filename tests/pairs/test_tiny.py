@@ -17,7 +17,12 @@ from truedraft.formats import evaluation_prompts, locate
 from truedraft.measure import accepted_along
 from truedraft.measure.teacher_forced import features
 
-DRAFTERS = ["dflash", "dflash-full", "dspark"]
+SPECULATORS = ["dflash-speculators", "dspark-bonus", "dspark-anchor", "eagle3"]
+DRAFTERS = ["dflash", "dflash-full", "dspark", *SPECULATORS]
+BLOCKS = [drafter for drafter in DRAFTERS if drafter != "eagle3"]
+
+INFERRED = {"dspark-bonus": ("block.first_slot",)}
+"""Axes that a checkpoint leaves to inference, on purpose: published files lack the key too."""
 
 
 @cache
@@ -60,13 +65,22 @@ def reference_model() -> Any:
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_contract_is_settled_and_every_key_is_read(drafter):
     contract = resolve(f"tiny/{drafter}").contract
-    assert contract.unsettled == contract.conflicts == contract.inferred == contract.unread_keys == ()
+    assert contract.unsettled == contract.conflicts == contract.unread_keys == ()
+    assert contract.inferred == INFERRED.get(drafter, ())
+
+
+def golden_proposals(drafter: str) -> list[dict[str, Any]]:
+    """Recorded proposals: by the recipe's own forward, or by the speculators library for its layout."""
+    where = folder() / drafter if drafter in SPECULATORS else folder()
+    recorded = json.loads((where / "golden" / "proposals.json").read_text())
+    entries: list[dict[str, Any]] = recorded["drafters"][drafter]
+    return entries
 
 
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_golden_proposals_on_unseen_text(drafter):
     """The training code's own forward drafted these; it shares no line with the product."""
-    golden = json.loads((folder() / "golden" / "proposals.json").read_text())["drafters"][drafter]
+    golden = golden_proposals(drafter)
     assert len(golden) >= 20
     here = pair(drafter)
     for entry in golden:
@@ -143,7 +157,7 @@ def test_transformers_dflash_generator_drafts_the_same(tmp_path, monkeypatch):
 
     monkeypatch.setattr(candidate_generator.DFlashTokenCandidateGenerator, "get_candidates", recording)
     here, compared = pair("dflash-full"), 0
-    for prompt in texts()[:3]:
+    for prompt in texts()[:16]:
         rounds.clear()
         ids = torch.tensor([prompt])
         out = reference_model().generate(
@@ -160,7 +174,7 @@ def test_transformers_dflash_generator_drafts_the_same(tmp_path, monkeypatch):
         proposals = replay(here.target, here.drafter, text, [anchor for anchor, _ in whole])
         assert [drafts for _, drafts in whole] == [p.tokens[0].tolist() for p in proposals]
         compared += len(whole)
-    assert compared >= 10
+    assert compared >= 60
 
 
 def tau(drafter: str, *overrides: str) -> list[float]:
@@ -178,7 +192,7 @@ def tau(drafter: str, *overrides: str) -> list[float]:
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_acceptance_length_is_as_recorded(drafter):
     rates = tau(drafter)
-    assert 1 + sum(rates) / len(rates) >= 4
+    assert 1 + sum(rates) / len(rates) >= (3 if drafter == "eagle3" else 4)
 
 
 def shifted(drafter: str, step: int) -> str:
@@ -187,13 +201,20 @@ def shifted(drafter: str, step: int) -> str:
 
 
 FAULTS = [
-    *[(d, lambda d=d: (shifted(d, 1),)) for d in DRAFTERS],
+    *[(d, lambda d=d: (shifted(d, 1),)) for d in BLOCKS],
+    ("eagle3", lambda: ("taps.layers=7,4,1",)),  # one layer less costs an EAGLE-3 drafter little
     *[(d, lambda: ("rope.theta=1e6",)) for d in DRAFTERS],
-    *[(d, lambda: ("fusion.output_norm=false",)) for d in DRAFTERS],
+    *[(d, lambda: ("fusion.output_norm=false",)) for d in BLOCKS],
     ("dflash", lambda: ("block.first_slot=predicts_next",)),
     ("dflash-full", lambda: ("block.first_slot=predicts_next",)),
     ("dspark", lambda: ("block.first_slot=unused",)),
+    ("dflash-speculators", lambda: ("block.first_slot=predicts_next",)),
+    ("dspark-bonus", lambda: ("block.first_slot=predicts_next",)),
+    ("dspark-anchor", lambda: ("block.first_slot=unused",)),
+    ("eagle3", lambda: ("chain.token=same",)),
+    ("eagle3", lambda: ("head.vocabulary_map=absolute",)),
     ("dflash", lambda: ("attention.window=none",)),
+    ("dflash-speculators", lambda: ("attention.window=none",)),
     ("dspark", lambda: ("markov.previous=anchor",)),
     ("dflash-full", lambda: ("block.position_offset=1",)),
 ]

@@ -92,7 +92,7 @@ class Drafts:
             self._laws.append(law)
         tokens = chosen if self._target_ids is None else self._target_ids[chosen]
         self._tokens.append(tokens)
-        return tokens
+        return tokens.clone()  # the caller's copy: what is proposed stays what was drawn
 
     def choose_all(self, logits: Tensor) -> Tensor:
         """Choose all slots at once from logits [B, γ, draft ids] that do not depend on the choices."""
@@ -101,7 +101,7 @@ class Drafts:
         chosen = logits.argmax(-1)
         tokens = chosen if self._target_ids is None else self._target_ids[chosen]
         self._tokens.extend(tokens.unbind(1))
-        return tokens
+        return tokens.clone()
 
     def proposal(self, confidence: Tensor | None = None) -> Proposal:
         """All drafts chosen so far."""

@@ -95,8 +95,13 @@ class Seeded:
 
 
 def invert(weights: Tensor, point: float) -> int:
-    """The index that `point` in [0, 1) falls on when float64 weights [V] are laid end to end."""
+    """The index that `point` in [0, 1) falls on when float64 weights [V] are laid end to end.
+
+    Raises `InputError` for weights without a positive, finite sum, which NaN logits lead to.
+    """
     sums = weights.cumsum(-1)
+    if not 0 < float(sums[-1]) < math.inf:
+        raise InputError("found no law to draw from (NaN or infinite logits), expected a working model")
     index = int(torch.searchsorted(sums, point * sums[-1], right=True))
     # rounding can put the point at the very end: the last index with any weight is meant then
     return index if index < len(weights) else int(weights.nonzero()[-1])

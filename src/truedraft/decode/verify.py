@@ -95,7 +95,8 @@ def _block(
             succeeds = weight
         else:
             spare = float((weight * p_target[i] - p_draft[i]).clamp(min=0).sum())
-            succeeds = 1.0 if spare + 1 - weight <= 0 else spare / (spare + 1 - weight)
+            missing = 1 - weight
+            succeeds = 1.0 if spare == missing == 0 else spare / (spare + missing)
         if chance.coin(succeeds):
             accepted, kept = i, weight
     if accepted == len(drafts):

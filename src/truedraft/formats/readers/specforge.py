@@ -17,6 +17,7 @@ from truedraft.formats._book import AxisBook
 from truedraft.formats._canonical import renamed
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import BOOLEAN, INTEGER, TEXT, Keys
+from truedraft.formats._nested import NestedKeys
 from truedraft.formats._overrides import Overrides
 from truedraft.formats.axes import common
 from truedraft.formats.axes.attention import read_attention
@@ -24,7 +25,6 @@ from truedraft.formats.axes.backbone import read_backbone
 from truedraft.formats.axes.block import read_block
 from truedraft.formats.axes.rope import read_rope
 from truedraft.formats.axes.sequence_heads import SequenceHeads
-from truedraft.formats._nested import NestedKeys
 from truedraft.formats.readers.zlab import read_causal, read_fusion, read_tables
 
 DIALECT = "specforge"

@@ -14,6 +14,7 @@ from truedraft.contract import Contract, InputError, Sourced, TargetSpec, stated
 from truedraft.formats._book import AxisBook
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import BOOLEAN, INTEGER, INTEGERS, OBJECT, TEXT, Keys
+from truedraft.formats._nested import NestedKeys
 from truedraft.formats._overrides import Overrides
 from truedraft.formats.axes import common
 from truedraft.formats.axes.attention import LayerKinds, read_attention
@@ -21,7 +22,6 @@ from truedraft.formats.axes.backbone import read_backbone
 from truedraft.formats.axes.rope import read_rope
 from truedraft.formats.readers.speculators.block import read_blocks
 from truedraft.formats.readers.speculators.chain import read_chain
-from truedraft.formats._nested import NestedKeys
 from truedraft.formats.readers.speculators.tables import read_tables
 
 DIALECT = "speculators"
