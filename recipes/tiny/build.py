@@ -17,6 +17,7 @@ import corpus
 from golden import write_golden
 from prompts import write_prompts
 from settings import DRAFTERS, HERE, PAIR, WORK
+from speculators_pairs.plan import PLANS
 
 STATEMENT = """\
 The models, tokenizer, prompts and golden proposals in this directory were trained on, or are
@@ -45,7 +46,8 @@ def run(name: str, *command: str) -> None:
 
 def write_small_files() -> None:
     """Write pair.json and LICENSE-DATA."""
-    pair = {"schema": 1, "default": "dflash", "drafters": list(DRAFTERS), "prompts": "prompts.json"}
+    names = [*DRAFTERS, *PLANS]
+    pair = {"schema": 1, "default": "dflash", "drafters": names, "prompts": "prompts.json"}
     (PAIR / "pair.json").write_text(json.dumps(pair, indent=1) + "\n")
     licence = (HERE / "LICENSE-PSF.txt").read_text()
     (PAIR / "LICENSE-DATA").write_text(STATEMENT + licence)
