@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+from truedraft.contract import InputError
 
 DATA = Path(__file__).parent.parent / "data"
 CONFIGS = DATA / "configs"
@@ -111,3 +115,11 @@ def raw(path: Path, header: object, data: int, length: int | None = None) -> Non
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     count = len(text) if length is None else length
     path.write_bytes(count.to_bytes(8, "little") + text + bytes(data))
+
+
+def refused_in_one_line(read: Callable[[], object], message: str) -> None:
+    """`read` raises an `InputError` of one line that says `message`."""
+    with pytest.raises(InputError) as caught:
+        read()
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
 from itertools import pairwise
-from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from goldens import close, golden, pair
 
-from conftest import GOLDENS
-from truedraft import Decoder, Pair, load_pair, resolve
+from truedraft import Decoder
 from truedraft.decode import Round
 from truedraft.measure.teacher_forced import features
 
 SPECULATORS = ["eagle3_speculators_nbr_false", "eagle3_speculators_nbr_true"]
-TOLERANCE = 2e-4
-
-
-@cache
-def pair(case: str) -> Pair:
-    return load_pair(resolve(GOLDENS / case / "target", GOLDENS / case / "draft"))
-
-
-@cache
-def golden(case: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    expect = json.loads((GOLDENS / case / "expect.json").read_text())
-    return load_file(GOLDENS / case / "io.safetensors"), expect
-
-
-def close(found: torch.Tensor, wanted: torch.Tensor) -> None:
-    torch.testing.assert_close(found, wanted, atol=TOLERANCE, rtol=0)
 
 
 def context(taps: torch.Tensor, tokens: torch.Tensor, start: int, end: int, sequence: int = 0) -> Round:

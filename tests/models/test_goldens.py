@@ -5,13 +5,9 @@ Oracles (data only, see each case.json): z-lab/dflash, DeepSpec, transformers' D
 
 from __future__ import annotations
 
-import json
-from functools import cache
-from typing import Any
-
 import pytest
 import torch
-from safetensors.torch import load_file
+from goldens import close, golden, pair
 
 from conftest import GOLDENS, greedy_read
 from truedraft import Decoder, Pair, load_pair, replay, resolve
@@ -19,23 +15,6 @@ from truedraft.decode import Round
 from truedraft.measure.teacher_forced import features
 
 ROUNDS = ["dflash_zlab_full", "dflash_zlab_swa_causal", "dspark_deepspec_vanilla", "dspark_deepspec_rnn"]
-TOLERANCE = 2e-4
-
-
-@cache
-def pair(case: str) -> Pair:
-    return load_pair(resolve(GOLDENS / case / "target", GOLDENS / case / "draft"))
-
-
-@cache
-def golden(case: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    return load_file(GOLDENS / case / "io.safetensors"), json.loads(
-        (GOLDENS / case / "expect.json").read_text()
-    )
-
-
-def close(found: torch.Tensor, wanted: torch.Tensor) -> None:
-    torch.testing.assert_close(found, wanted, atol=TOLERANCE, rtol=0)
 
 
 @pytest.mark.parametrize("case", ROUNDS)

@@ -5,16 +5,11 @@ The goldens are teacher-forced training forwards at given anchors: same features
 
 from __future__ import annotations
 
-import json
-from functools import cache
-from typing import Any
-
 import pytest
 import torch
-from safetensors.torch import load_file
+from goldens import close, golden, pair
 
-from conftest import GOLDENS, greedy_read
-from truedraft import Pair, load_pair, resolve
+from conftest import greedy_read
 from truedraft.decode import Round
 from truedraft.measure.teacher_forced import features
 from truedraft.models.visibility import block_visibility
@@ -25,22 +20,6 @@ CASES = [
     "dspark_speculators_anchor_first",
     "dspark_speculators_bonus_anchor",
 ]
-TOLERANCE = 2e-4
-
-
-@cache
-def pair(case: str) -> Pair:
-    return load_pair(resolve(GOLDENS / case / "target", GOLDENS / case / "draft"))
-
-
-@cache
-def golden(case: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    expect = json.loads((GOLDENS / case / "expect.json").read_text())
-    return load_file(GOLDENS / case / "io.safetensors"), expect
-
-
-def close(found: torch.Tensor, wanted: torch.Tensor) -> None:
-    torch.testing.assert_close(found, wanted, atol=TOLERANCE, rtol=0)
 
 
 def block(case: str, index: int) -> tuple[torch.Tensor, Round]:

@@ -115,6 +115,16 @@ def check_borrowed_width(book: AxisBook) -> None:
         )
 
 
+def check_target_width(book: AxisBook, keys: Keys) -> None:
+    """Raise `InputError` unless a stated `target_hidden_size` is the target's."""
+    width = keys.get("target_hidden_size", INTEGER)
+    if width is not None and width != book.target.hidden_size:
+        raise InputError(
+            f"{keys.where('target_hidden_size')}: found {width}, expected {book.target.hidden_size} "
+            f"({book.target.where}/hidden_size)"
+        )
+
+
 def read_regime(book: AxisBook) -> None:
     """Enter the `regime` axes, which no known checkpoint states."""
     for name in ("context_length", "chat_template", "thinking", "target_dtype"):

@@ -80,7 +80,7 @@ def read(target: TargetSpec, draft: Checkpoint, overrides: Overrides) -> Contrac
     book = AxisBook("eagle3", DIALECT, REFERENCE, target, overrides)
     _backbone(book, keys, draft)
     common.check_vocabulary(book, keys, "vocab_size")
-    _target_width(book, keys)
+    common.check_target_width(book, keys)
     angelslim = draft.config["architectures"] == [_ANGELSLIM]
     read_eagle3_taps(book, keys, draft, angelslim=angelslim)
     _fusion(book, keys, draft)
@@ -103,15 +103,6 @@ def _backbone(book: AxisBook, keys: Keys, draft: Checkpoint) -> None:
     if hidden and heads and heads > 0 and hidden % heads == 0 and hidden // heads > 1:
         defaults["backbone.head_dim"] = book.rule(hidden // heads, "hidden_size // num_attention_heads")
     read_backbone(book, keys, draft, defaults)
-
-
-def _target_width(book: AxisBook, keys: Keys) -> None:
-    width = keys.get("target_hidden_size", INTEGER)
-    if width is not None and width != book.target.hidden_size:
-        raise InputError(
-            f"{keys.where('target_hidden_size')}: found {width}, expected {book.target.hidden_size} "
-            f"({book.target.where}/hidden_size)"
-        )
 
 
 def _fusion(book: AxisBook, keys: Keys, draft: Checkpoint) -> None:

@@ -71,7 +71,7 @@ def read(target: TargetSpec, draft: Checkpoint, overrides: Overrides) -> Contrac
     book = AxisBook(family, DIALECT, f"{REFERENCE}/{family}", target, overrides)
     _backbone(book, decoder, draft)
     common.check_vocabulary(book, decoder, "vocab_size")
-    _target_width(book, keys)
+    common.check_target_width(book, keys)
     _taps(book, keys)
     kinds = read_attention(
         book, decoder, rule=("anchor", "windows are counted from the anchor"), default=_no_sliding(decoder)
@@ -141,15 +141,6 @@ def _no_sliding(decoder: Keys) -> str:
     if _model_type(decoder) == "llama":
         return "LlamaConfig has no sliding layers but those of layer_types"
     return "Qwen3Config: no sliding layers without use_sliding_window"
-
-
-def _target_width(book: AxisBook, keys: Keys) -> None:
-    width = keys.get("target_hidden_size", INTEGER)
-    if width is not None and width != book.target.hidden_size:
-        raise InputError(
-            f"{keys.where('target_hidden_size')}: found {width}, expected {book.target.hidden_size} "
-            f"({book.target.where}/hidden_size)"
-        )
 
 
 def _taps(book: AxisBook, keys: Keys) -> None:
