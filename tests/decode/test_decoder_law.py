@@ -14,7 +14,7 @@ from table_pair import TableDrafter, TableTarget, table, targets_law
 
 from truedraft import Pair, load_pair, resolve
 from truedraft.contract import InputError
-from truedraft.decode import GREEDY, Decoder, Sampling, Seeded
+from truedraft.decode import GREEDY, Decoder, Sampling, Seeded, verify
 from truedraft.formats import evaluation_prompts
 
 EXACT = 1e-12
@@ -247,7 +247,7 @@ def test_tiny_cold_sampling_is_greedy(method):
 
 FLAT = Sampling(1.5, top_k=4)
 TOKENS = 3
-SAMPLES = 150
+SAMPLES = 600
 
 
 @cache
@@ -319,3 +319,10 @@ def test_tiny_first_tokens_have_the_targets_law(method, drafting):
     law = exact_law()
     assert math.fsum(law.values()) == pytest.approx(1)
     assert chi_square(first_tokens(method, drafting), law) > 1e-3
+
+
+@pytest.mark.parametrize("method", ["standard", "block"])
+def test_control_tiny_shows_a_wrong_residual(method, monkeypatch):
+    """So many samples tell the fault that is hardest to see: a rejection that draws from p."""
+    monkeypatch.setattr(verify, "_residual", lambda p, q, chance: chance.draw(p))
+    assert chi_square(first_tokens(method, FLAT), exact_law()) < 1e-3

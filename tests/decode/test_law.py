@@ -303,7 +303,8 @@ def argmax_scored_as_sampled(world: World, chance: Paths, drafting: str) -> Prop
         laws.append(logits(world.q[prefix])[0].exp())
         prefix = (*prefix, int(chooser.choose(logits(world.q[prefix]))))
     proposal = chooser.proposal()
-    object.__setattr__(proposal, "laws", (DraftLaw(torch.stack(laws), None, drafts._MAKER),))
+    law = DraftLaw(proposal.tokens[0].tolist(), torch.stack(laws), None, drafts._MAKER)
+    object.__setattr__(proposal, "laws", (law,))
     return proposal
 
 

@@ -17,7 +17,7 @@ from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWa
 
 import truedraft
 from truedraft.contract import InputError
-from truedraft.decode import GREEDY, DraftLaw, Drafts, Proposal, Sampling, Seeded, sampling
+from truedraft.decode import GREEDY, DraftLaw, Drafts, Proposal, Sampling, Seeded, sampling, verify_sampled
 
 rows = st.lists(
     st.one_of(st.integers(-4, 4).map(float), st.floats(-30, 30, width=32)), min_size=1, max_size=12
@@ -218,7 +218,7 @@ class Recorder:
 def test_a_law_cannot_be_made_outside_drafts():
     for maker in (None, object(), Drafts, "Drafts"):
         with pytest.raises(TypeError, match="Drafts"):
-            DraftLaw(torch.ones(1, 2, dtype=torch.float64), None, maker)
+            DraftLaw([0], torch.ones(1, 2, dtype=torch.float64), None, maker)
 
 
 def test_a_proposal_cannot_be_given_laws():
@@ -234,6 +234,19 @@ def test_a_proposal_cannot_be_given_laws():
         dataclasses.replace(Proposal(tokens, (2,)), laws=drawn.laws)
     assert dataclasses.replace(drawn, tokens=tokens).law(0) is None, "other tokens keep no law"
     assert copy.copy(drawn).law(0) is drawn.law(0)
+
+
+@pytest.mark.parametrize("method", ["standard", "block"])
+def test_a_law_answers_for_no_other_drafts(method):
+    """Tokens changed after they were drawn, or taken from another round, are refused: no backdoor needed."""
+    proposal, _ = sampled(torch.zeros(2, 2, 4), 0)
+    law, drawn = proposal.law(0), proposal.tokens[0].tolist()
+    p_target = torch.full((3, 4), 0.25, dtype=torch.float64)
+    verify_sampled(drawn, p_target, law, Seeded(1), method)
+    verify_sampled(drawn[:1], p_target[:2], law, Seeded(1), method)
+    proposal.tokens.copy_((proposal.tokens + 1) % 4)
+    with pytest.raises(ValueError, match="were not drawn from this law"):
+        verify_sampled(proposal.tokens[0].tolist(), p_target, law, Seeded(1), method)
 
 
 def test_no_other_module_makes_laws():

@@ -44,6 +44,12 @@ ROWS: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
         "stated",
         "target_layer_ids",
     ),
+    "SpecForge's name for this layout": (
+        {"dflash_config/projector_type": "dflash"},
+        {"block.width": 8, "block.first_slot": "unused"},
+        "stated",
+        "draft/config.json#/block_size",
+    ),
     "block size flat": (
         {},
         {"block.width": 8, "block.proposals": 7},

@@ -338,7 +338,7 @@ UNKNOWN: dict[str, tuple[str, dict[str, Any], str, str]] = {
     ),
     "proposals": (
         DFLASH,
-        {"sample_from_anchor": DELETE, **asks_for(5)},
+        {"sample_from_anchor": DELETE, "speculators_config": DELETE},
         "block.proposals",
         "block.first_slot",
     ),
@@ -409,21 +409,36 @@ def test_a_version_without_the_key_and_a_count_that_needs_it(tmp_path: Path) -> 
     assert read(tmp_path, DFLASH, changes, "block.first_slot=predicts_next").unsettled == ()
 
 
-def test_fewer_tokens_than_the_block_yields_are_a_remark(tmp_path: Path) -> None:
-    for case in (DFLASH, ANCHOR_FIRST):
+def test_the_tokens_asked_for_count_and_the_width_stays(tmp_path: Path) -> None:
+    for case, yields, width in ((DFLASH, 7, 8), (ANCHOR_FIRST, 6, 6)):
         contract = read(tmp_path, case, asks_for(3))
-        assert contract["block.proposals"] == (7 if case == DFLASH else 6)
-        assert contract.axes["block.proposals"].note == "speculative_tokens asks for 3 of them"
+        assert (contract["block.proposals"], contract["block.width"]) == (3, width)
+        source = contract.axes["block.proposals"].source
+        assert source is not None
+        assert source.where.endswith("/proposal_methods/0/speculative_tokens")
+        assert contract.axes["block.proposals"].note == f"a block as trained yields {yields}"
         assert contract.conflicts == contract.inferred == ()
+        assert read(tmp_path, case, {"speculators_config": DELETE})["block.proposals"] == yields
 
 
-@pytest.mark.parametrize(("slot", "proposals", "width"), [("unused", 7, 8), ("predicts_next", 8, 8)])
+@pytest.mark.parametrize(("slot", "proposals", "width"), [("unused", 5, 8), ("predicts_next", 5, 8)])
 def test_overridden_slot_keeps_the_trained_width(
     slot: str, proposals: int, width: int, tmp_path: Path
 ) -> None:
     changes = {"sample_from_anchor": DELETE, **asks_for(5)}
     contract = read(tmp_path, DFLASH, changes, f"block.first_slot={slot}")
     assert (contract["block.proposals"], contract["block.width"]) == (proposals, width)
+    assert contract.unsettled == ()
+
+
+@pytest.mark.parametrize(
+    ("case", "slot", "width", "proposals"), [(DFLASH, "predicts_next", 7, 7), (ANCHOR_FIRST, "unused", 7, 6)]
+)
+def test_width_follows_a_slot_that_contradicts_the_file(
+    case: str, slot: str, width: int, proposals: int, tmp_path: Path
+) -> None:
+    contract = read(tmp_path, case, {}, f"block.first_slot={slot}")
+    assert (contract["block.width"], contract["block.proposals"]) == (width, proposals)
     assert contract.unsettled == ()
 
 

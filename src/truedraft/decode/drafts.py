@@ -18,12 +18,20 @@ _MAKER = object()
 
 
 class DraftLaw:
-    """q of one sequence's drafts: float64 [γ, draft ids] with a map to target ids. Made by `Drafts` only."""
+    """q of one sequence's drafts: float64 [γ, draft ids] with a map to target ids, and the drafts themselves.
 
-    def __init__(self, laws: Tensor, target_ids: Tensor | None, maker: object) -> None:
+    Made by `Drafts` only. It answers for the tokens that were drawn from it and for no others.
+    """
+
+    def __init__(self, drawn: Sequence[int], laws: Tensor, target_ids: Tensor | None, maker: object) -> None:
         if maker is not _MAKER:
             raise TypeError("a DraftLaw comes from Drafts, which drew the tokens from it")
-        self._laws, self._target_ids = laws, target_ids
+        self._drawn, self._laws, self._target_ids = tuple(drawn), laws, target_ids
+
+    def require(self, drafts: Sequence[int]) -> None:
+        """Raise `ValueError` unless these are the first of the tokens that were drawn from it."""
+        if tuple(drafts) != self._drawn[: len(drafts)]:
+            raise ValueError(f"drafts {list(drafts)} were not drawn from this law, {self._drawn} were")
 
     def dense(self, slot: int, vocabulary: int) -> Tensor:
         """The law of one slot over target ids, float64 [vocabulary]."""
@@ -109,6 +117,7 @@ class Drafts:
         proposal = Proposal(tokens, (tokens.shape[1],) * len(tokens), confidence=confidence)
         if self._laws:
             laws = torch.stack(self._laws, 1)
-            made = tuple(DraftLaw(law, self._target_ids, _MAKER) for law in laws)
+            drawn = zip(tokens.tolist(), laws, strict=True)
+            made = tuple(DraftLaw(own, law, self._target_ids, _MAKER) for own, law in drawn)
             object.__setattr__(proposal, "laws", made)
         return proposal

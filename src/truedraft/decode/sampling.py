@@ -54,7 +54,8 @@ class Sampling:
             scaled = scaled.masked_fill(scaled < least, -math.inf)
         law = scaled.softmax(-1)
         if self.top_p < 1:
-            mass, order = law.sort(dim=-1, descending=True, stable=True)
+            order = scaled.sort(dim=-1, descending=True, stable=True).indices
+            mass = law.gather(-1, order)
             beyond = mass.cumsum(-1) - mass >= self.top_p  # the mass before a token already suffices
             law = law.masked_fill(torch.zeros_like(beyond).scatter(-1, order, beyond), 0.0)
             law = law / law.sum(-1, keepdim=True)

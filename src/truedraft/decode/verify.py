@@ -57,9 +57,13 @@ def verify_sampled(
     * `block` (arXiv 2403.10444): decide on whole prefixes; accepts at least as many on average.
     * `exact_match`: draw the target's own tokens and accept drafts while they are equal. Uses one draw per
       output token, so that a seed gives the same text as plain sampling.
+
+    Raises `ValueError` if a draft is not the one that was drawn from its law.
     """
     if method == "exact_match":
         return _exact_match(drafts, p_target, chance)
+    if law is not None:
+        law.require(drafts)
     p_draft = [_draft_law(law, k, draft, p_target) for k, draft in enumerate(drafts)]
     if method == "block":
         return _block(drafts, p_target, p_draft, chance)

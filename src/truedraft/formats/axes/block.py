@@ -19,7 +19,7 @@ class BlockClaims:
 
     `first`: the entered `block.first_slot`. `spare`: rows of the stated width that yield nothing, or `None`
     while the first slot does not say; `fixed`: the stated width stays if the first slot is overridden.
-    `yields`: statements of the tokens per block, after the width's own.
+    `yields`: statements of the tokens per block; they count, unless one asks for more than the width yields.
     """
 
     first: Sourced
@@ -27,7 +27,6 @@ class BlockClaims:
     fixed: bool
     widths: Sequence[Sourced] = ()
     yields: Sequence[Sourced] = ()
-    remark: str = ""
 
 
 def read_block(book: AxisBook, keys: Keys, rule: str, *widths: str) -> None:
@@ -61,18 +60,22 @@ def enter_block(book: AxisBook, block: BlockClaims) -> None:
     trained = None
     if width.value is not None and spare is not None and integer(width.value) > spare:
         trained = book.rule(integer(width.value) - spare, "width - 1" if spare else "width")
+    most = None if trained is None else integer(trained.value)
+    beyond = [claim for claim in block.yields if most is not None and integer(claim.value) > most]
+    spared = most is not None and any(integer(claim.value) < most for claim in block.yields)
     proposals = book.settle(
         "block.proposals",
-        [trained, *block.yields] if block.yields else [],
+        [trained, *block.yields] if beyond else block.yields,
         trained,
         note="block.width or block.first_slot is unknown, or leaves none",
-        remark=block.remark,
+        remark=f"a block as trained yields {most}" if spared else "",
     )
     if "block.width" not in given and isinstance(proposals.value, int) and unused is not None:
         if "block.proposals" in given or not block.widths:
             width = book.follow("block.width", proposals.value + unused, "block.proposals")
         elif not block.fixed and spare != unused:
-            width = book.follow("block.width", proposals.value + unused, "block.first_slot")
+            rows = integer(width.value) - (spare or 0) + unused
+            width = book.follow("block.width", rows, "block.first_slot")
     _check(width, proposals, unused or 0)
 
 

@@ -41,7 +41,7 @@ def matches(config: Mapping[str, Any]) -> bool:
         (named or unnamed)
         and config.get("model_type") in (None, "qwen3")
         and config.get("speculators_model_type") is None
-        and projector is None
+        and projector in (None, "dflash")  # SpecForge names it, with z-lab's layout
     )
 
 
@@ -62,7 +62,7 @@ def read(target: TargetSpec, draft: Checkpoint, overrides: Overrides) -> Contrac
     read_tables(book, keys)
     common.read_regime(book)
     # Nothing to tie: both tables are the target's.
-    keys.ignore(*common.INERT, "tie_word_embeddings")
+    keys.ignore(*common.INERT, "tie_word_embeddings", "dflash_config/projector_type")
     return book.contract(keys.unread())
 
 

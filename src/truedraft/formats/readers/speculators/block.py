@@ -34,17 +34,22 @@ def read_blocks(book: AxisBook, keys: Keys, draft: Checkpoint, kinds: LayerKinds
 
 
 def _block(book: AxisBook, keys: Keys) -> None:
-    """`block_size` is the trained width; `speculative_tokens` may ask for less than it yields."""
+    """`speculative_tokens` is γ; `block_size` is the trained width, and γ only where nothing states it."""
     widths, counts = keys.claims(INTEGER, "block_size"), speculative_tokens(keys)
     first = _first_slot(book, keys, widths, counts)
-    spare = None if first.value is None else int(first.value == "unused")
-    largest = integer(widths[0].value) - (spare or 0) if widths else None
-    fits = largest is not None and all(integer(c.value) <= largest for c in counts)
-    agreed = len({c.value for c in counts}) < 2
-    remark = ""
-    if fits and agreed and spare is not None and any(c.value != largest for c in counts):
-        remark = f"speculative_tokens asks for {counts[0].value} of them"
-    enter_block(book, BlockClaims(first, spare, True, widths, [] if fits and agreed else counts, remark))
+    # An override of the first slot answers a question that the files leave open about a block of this width, or
+    # it contradicts a stated convention; then the width follows, as in an engine that reads the files so.
+    says = keys.claim("sample_from_anchor", BOOLEAN)
+    settled = says is not None and _fits(widths, counts, bool(says.value))
+    trained = slot(bool(says.value)) if settled and says else first.value
+    spare = None if trained is None else int(trained == "unused")
+    enter_block(book, BlockClaims(first, spare, not settled, widths, counts))
+
+
+def _fits(widths: list[Sourced], counts: list[Sourced], sample_from_anchor: bool) -> bool:
+    """Whether blocks of the stated width can yield the stated tokens."""
+    most = max((integer(claim.value) for claim in counts), default=0)
+    return all(most <= integer(claim.value) - (not sample_from_anchor) for claim in widths)
 
 
 def _first_slot(book: AxisBook, keys: Keys, widths: list[Sourced], counts: list[Sourced]) -> Sourced:
