@@ -106,6 +106,8 @@ def test_deepspec_generations():
     for entry in expect["generate"]:
         run = decoder.generate([entry["prompt"]], len(entry["output"]))[0]
         assert run.tokens == entry["output"]
+        lengths = [accepted + 1 for accepted in run.accepted]
+        assert lengths[:-1] == entry["acceptance_lengths"][: len(lengths) - 1]
         rounds = min(len(run.drafts), len(entry["verify_inputs"])) - 1
         assert rounds > 1
         for (position, drafts), verified in zip(run.drafts[:rounds], entry["verify_inputs"], strict=False):

@@ -75,15 +75,18 @@ def test_features(case):
 
 @pytest.mark.parametrize("case", ["dflash_zlab_full", "dspark_deepspec_vanilla", "dspark_deepspec_rnn"])
 def test_generate(case):
-    """Whole generations: output and acceptance lengths (bonus counted) of the reference's own loop."""
+    """Whole generations of the reference's own loop: output, every round's drafts, acceptance lengths."""
     _, expect = golden(case)
-    decoder = Decoder(pair(case).target, pair(case).drafter)
+    decoder = Decoder(pair(case).target, pair(case).drafter, keep_drafts=True)
     for entry in expect["generate"]:
         run = decoder.generate([entry["prompt"]], len(entry["output"]))[0]
         assert run.tokens == entry["output"]
         lengths = [a + 1 for a in run.accepted]
         common = min(len(lengths), len(entry["acceptance_lengths"])) - 1
         assert lengths[:common] == entry["acceptance_lengths"][:common]
+        verified = entry.get("drafts") or [inputs[1:] for inputs in entry["verify_inputs"]]
+        assert [list(drafts) for _, drafts in run.drafts][:common] == verified[:common]
+        assert common >= 10
 
 
 def check_trace(here: Pair, case: str, key: str) -> tuple[int, int]:
@@ -155,9 +158,18 @@ def block_at(
         return greedy_read(here.drafter, here.drafter.block([turn], cache_), turn.anchor_token[None])
 
 
-def test_draft_logits_of_transformers():
-    io, expect = golden("dflash_hf523")
-    here, compared = pair("dflash_zlab_full"), 0
+@pytest.mark.parametrize(
+    ("case", "weights", "overrides"),
+    [
+        ("dflash_hf523", "dflash_zlab_full", ()),
+        ("vllm_dflash_v1_speculators", "vllm_dflash_v1_speculators", ("attention.causal=true",)),
+    ],
+)
+def test_draft_logits_of_engines(case, weights, overrides):
+    """Logits that transformers' generator and vLLM's V1 runner drafted from."""
+    io, expect = golden(case)
+    directory = GOLDENS / weights
+    here, compared = load_pair(resolve(directory / "target", directory / "draft", overrides)), 0
     for p, entry in enumerate(expect["generate"]):
         for r, turn in enumerate(entry["rounds"]):
             if f"prompt{p}.round{r}.draft_logits" in io:

@@ -37,8 +37,8 @@ def _block(book: AxisBook, keys: Keys) -> None:
     """`speculative_tokens` is γ; `block_size` is the trained width, and γ only where nothing states it."""
     widths, counts = keys.claims(INTEGER, "block_size"), speculative_tokens(keys)
     first = _first_slot(book, keys, widths, counts)
-    # An override of the first slot answers a question that the files leave open about a block of this width, or
-    # it contradicts a stated convention; then the width follows, as in an engine that reads the files so.
+    # An override of the first slot answers a question that the files leave open about a block of this width,
+    # or it contradicts a stated convention; then the width follows, as in an engine that reads them so.
     says = keys.claim("sample_from_anchor", BOOLEAN)
     settled = says is not None and _fits(widths, counts, bool(says.value))
     trained = slot(bool(says.value)) if settled and says else first.value
