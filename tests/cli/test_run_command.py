@@ -383,3 +383,42 @@ def test_sampled_run_in_text(capsys, pair, prompts):
     assert code == 0
     assert "target temperature 1, top-k off, top-p 0.9; drafts greedy; exact-match verification" in out
     assert "identical to plain sampled decoding with the same seed" in out
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--k", 10**9], "drafts per round: found 1000000000"),
+        (["--set", "chain.steps=5000"], "drafts per round: found 5000"),
+        (["--set", "embedding.scale=1e300"], "the drafter's logits: found NaN or infinite values"),
+        (["--set", "head.source=target"], "head.source=target: found head.vocabulary=640"),
+    ],
+)
+def test_chains_that_cannot_be_run(capsys, more, message):
+    refused(bundled(capsys, "tiny/eagle3", "--prompt", "x", "--max-new-tokens", 4, "--quiet", *more), message)
+
+
+def test_a_reduced_vocabulary_without_its_map_still_decodes(capsys):
+    """The wrong reading costs acceptance, not the output, and not a traceback."""
+    options = ["--set", "head.vocabulary_map=none", "--temperature", 1, "--proposal", "sampled"]
+    code, out, _ = bundled(capsys, "tiny/eagle3", "--prompt", "x", "--max-new-tokens", 6, "--quiet", *options)
+    assert code == 0
+    assert "1 of 1 outputs identical" in out
+
+
+def test_sampled_drafts_are_said_at_temperature_0_too(capsys):
+    options = ["--proposal", "sampled", "--draft-temperature", 1, "--max-new-tokens", 6, "--quiet"]
+    code, out, _ = bundled(capsys, "tiny/eagle3", "--prompt", "x", *options)
+    assert code == 0
+    assert "drafts temperature 1, top-k off, top-p 1; greedy verification" in out
+
+
+def test_a_loop_of_links_for_records(capsys, pair, prompts, tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    refused(call(capsys, pair, "--prompt-file", prompts, "--records", tmp_path / "loop"), "loop")
+
+
+def bundled(capsys, name, *more):
+    code = main(["run", name, *map(str, more)])
+    out, err = capsys.readouterr()
+    return code, out, err

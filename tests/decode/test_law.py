@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from conftest import GOLDENS
-from truedraft.decode import DraftLaw, Drafts, Proposal, Sampling, drafts, verify, verify_sampled
+from truedraft.contract import InputError
+from truedraft.decode import DraftLaw, Drafts, Proposal, Sampling, Seeded, drafts, verify, verify_sampled
 
 EXACT = 1e-12
 METHODS = ["standard", "block", "exact_match"]
@@ -397,3 +398,30 @@ def test_golden_acceptance_and_residuals(case):
     assert verify_sampled(likely, p_target, None, chance, "standard") == (depth, 0)
     torch.testing.assert_close(chance.weights[0], data["bonus"], atol=tolerance, rtol=0)
     assert compared >= depth
+
+
+@pytest.mark.parametrize(
+    ("method", "rows", "drafts"),
+    [
+        ("standard", [[math.nan, math.nan], [0.5, 0.5]], [1]),
+        ("block", [[math.nan, math.nan], [0.5, 0.5]], [1]),
+        ("block", [[0.5, 0.5], [math.nan, math.nan], [0.5, 0.5]], [1, 1]),
+        ("exact_match", [[math.nan, math.nan], [0.5, 0.5]], [1]),
+    ],
+)
+def test_no_law_accepts_nothing(method, rows, drafts):
+    p_target = torch.tensor(rows, dtype=torch.float64)
+    with pytest.raises(InputError, match="found no law"):
+        verify_sampled(drafts, p_target, None, Seeded(0), method)
+
+
+@pytest.mark.parametrize("method", ["standard", "block"])
+def test_rows_behind_an_impossible_draft_decide_nothing(method):
+    """The first draft has p = 0: whatever the row behind it holds, the target's own token comes out."""
+    p_target = torch.tensor([[1.0, 0.0], [math.nan, math.nan], [0.5, 0.5]], dtype=torch.float64)
+    assert verify_sampled([1, 1], p_target, None, Seeded(0), method) == (0, 0)
+
+
+def test_an_unknown_rule_is_refused():
+    with pytest.raises(ValueError, match="found 'exact-match'"):
+        verify_sampled([0], torch.full((2, 2), 0.5, dtype=torch.float64), None, Seeded(0), "exact-match")

@@ -332,7 +332,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"layer_types": ["linear_attention"] * 3},
         "found 'linear_attention', expected one of full",
     ),
-    "window 0": ({"sliding_window": 0}, "found 0, expected a whole number >= 1"),
+    "window 0": ({"sliding_window": 0}, "#/sliding_window: found 0, expected a whole number >= 1"),
     "rope type": ({"rope_scaling": {"rope_type": "longrope"}}, "found rope_type 'longrope', expected one of"),
     "theta negative": ({"rope_theta": -1}, "expected a positive number"),
     "theta as text": ({"rope_theta": "1e4"}, "expected a number"),

@@ -13,7 +13,10 @@ from truedraft.contract import AcceptanceRecord, InputError
 
 def check_records(path: Path, prompt_file: Path | None) -> None:
     """Refuse, before any work, a place that records must not or cannot replace."""
-    real = path.resolve()
+    try:
+        real = path.resolve()
+    except (OSError, RuntimeError) as error:  # Python 3.11 raises RuntimeError for a loop of links
+        raise InputError(f"{path}: {error}, expected a writable file") from None
     if real.exists() and not real.is_file():
         raise InputError(f"{path}: found something else than a file, expected a new or a regular file")
     if not real.name or not real.parent.is_dir():

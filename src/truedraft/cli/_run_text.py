@@ -70,17 +70,18 @@ def contract_in_short(contract: Contract) -> str:
         f"contract {contract.hash}  {contract.family} ({contract.dialect}) on {target.model_type}, "
         f"{target.layers} layers"
     ]
+    width = max(20, *(len(name) for name in SHORT if contract.axes[name].state == "value"))
     for name in SHORT:
         sourced = contract.axes[name]
         if sourced.state == "value" and sourced.source is not None:
             value = format_value(sourced.value)
-            lines.append(f"  {name:20} {value:18} {sourced.source.kind}: {sourced.source.where}")
+            lines.append(f"  {name:{width}} {value:18} {sourced.source.kind}: {sourced.source.where}")
     return "\n".join(lines)
 
 
 def sampling_lines(how: Deployment) -> list[str]:
     """How the output was sampled and verified; nothing for greedy decoding."""
-    if how.verification == "greedy":
+    if how.verification == "greedy" and how.proposal == "greedy":
         return []
 
     def settings(temperature: float, top_k: int, top_p: float) -> str:

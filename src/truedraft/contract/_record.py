@@ -48,6 +48,9 @@ class AcceptanceRecord:
     top_p: float = 1.0
     top_k: int = 0
     seed: int | None = None
+    proposal: str = "greedy"
+    verification: str = "greedy"
+    confidence_threshold: float = 0.0
     schema: int = 1
 
     def __post_init__(self) -> None:

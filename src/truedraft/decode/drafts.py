@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from truedraft.contract import InputError
 from truedraft.decode.sampling import GREEDY, Chance, Sampling
 
 _MAKER = object()
@@ -36,9 +37,12 @@ class DraftLaw:
     def dense(self, slot: int, vocabulary: int) -> Tensor:
         """The law of one slot over target ids, float64 [vocabulary]."""
         law = self._laws[slot]
-        if self._target_ids is None:
+        target_ids = self._target_ids
+        if target_ids is None and len(law) == vocabulary:
             return law
-        return law.new_zeros(vocabulary).index_add_(0, self._target_ids, law)
+        if target_ids is None:
+            target_ids = torch.arange(len(law), device=law.device)
+        return law.new_zeros(vocabulary).index_add_(0, target_ids, law)
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,7 @@ class Drafts:
 
     def choose(self, logits: Tensor) -> Tensor:
         """Choose the next slot's drafts from logits [B, draft ids]; returns target ids [B]."""
+        _require_finite(logits)
         if self._sampling.greedy:
             chosen = logits.argmax(-1)
         else:
@@ -106,6 +111,7 @@ class Drafts:
         """Choose all slots at once from logits [B, γ, draft ids] that do not depend on the choices."""
         if not self._sampling.greedy:
             return torch.stack([self.choose(logits[:, k]) for k in range(logits.shape[1])], 1)
+        _require_finite(logits)
         chosen = logits.argmax(-1)
         tokens = chosen if self._target_ids is None else self._target_ids[chosen]
         self._tokens.extend(tokens.unbind(1))
@@ -121,3 +127,8 @@ class Drafts:
             made = tuple(DraftLaw(own, law, self._target_ids, _MAKER) for own, law in drawn)
             object.__setattr__(proposal, "laws", made)
         return proposal
+
+
+def _require_finite(logits: Tensor) -> None:
+    if not bool(torch.isfinite(logits.amax(-1)).all()):  # -inf rules a token out
+        raise InputError("the drafter's logits: found NaN or infinite values, expected a working drafter")

@@ -19,7 +19,7 @@ from truedraft.decode.feed import feed
 from truedraft.decode.generation import Chunk, Generation
 from truedraft.decode.protocols import Batch, Cache, Drafter, Round, Target
 from truedraft.decode.sampling import GREEDY, Chance, Sampling, Seeded
-from truedraft.decode.verify import Verdict, Verification, conclude, verify_greedy, verify_sampled
+from truedraft.decode.verify import RULES, Verdict, Verification, conclude, verify_greedy, verify_sampled
 
 
 @dataclass
@@ -73,6 +73,8 @@ class Decoder:
         offered = drafter.proposals if drafter else 0
         if speculative_tokens is not None and not 0 <= speculative_tokens <= offered:
             raise InputError(f"speculative tokens: found {speculative_tokens}, expected 0 to {offered}")
+        if not 0 <= confidence_threshold <= 1:
+            raise InputError(f"confidence threshold: found {confidence_threshold}, expected 0 to 1")
         if confidence_threshold > 0 and drafter is not None and not drafter.has_confidence:
             raise InputError(
                 f"confidence threshold: found {confidence_threshold}, expected 0: "
@@ -80,7 +82,11 @@ class Decoder:
             )
         self.speculative_tokens = offered if speculative_tokens is None else speculative_tokens
         self.sampling, self.draft_sampling = sampling, draft_sampling
-        self.verification: Verification = verification or ("greedy" if sampling.greedy else "standard")
+        self.verification: Verification = (
+            verification if verification is not None else "greedy" if sampling.greedy else "standard"
+        )
+        if self.verification not in RULES:
+            raise InputError(f"verification: found {verification!r:.80}, expected one of {', '.join(RULES)}")
         if sampling.greedy != (self.verification == "greedy"):
             wanted = "greedy" if sampling.greedy else "standard, block or exact_match"
             raise InputError(
@@ -230,6 +236,7 @@ class Decoder:
         )
         logits, taps = self.target.forward(batch, target_cache)
         inputs, choices = torch.stack([batch.tokens, logits.argmax(-1)]).tolist()
+        sound = torch.isfinite(logits.amax(-1)).tolist()
         verdicts = []
         for b, sequence in enumerate(active):
             own = batch.rows_of(b)
@@ -242,6 +249,10 @@ class Decoder:
                 accepted, token = verify_sampled(drafts, p_target, law, sequence.chance, self.verification)
             verdict = conclude(drafts, accepted, token, self.stop, self._remaining(sequence))
             new = len(verdict.tokens)
+            if not all(sound[own][:new]):  # rows behind a rejected draft decide nothing
+                raise InputError(
+                    f"prompt {sequence.index}: found NaN or infinite logits, expected a working target"
+                )
             target_cache.commit(sequence.target_id, range(new))
             kept = slice(own.start, own.start + new)
             following = torch.tensor(verdict.tokens, device=self.device)

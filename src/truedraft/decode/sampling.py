@@ -30,6 +30,10 @@ class Sampling:
     top_p: float = 1.0
 
     def __post_init__(self) -> None:
+        for name in ("temperature", "top_k", "top_p"):
+            found, kinds = getattr(self, name), (int,) if name == "top_k" else (int, float)
+            if isinstance(found, bool) or not isinstance(found, kinds):
+                raise InputError(f"{name.replace('_', '-')}: found {found!r:.80}, expected a number")
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise InputError(f"temperature: found {self.temperature}, expected a number >= 0")
         if self.top_k < 0:
@@ -98,11 +102,16 @@ class Seeded:
 def invert(weights: Tensor, point: float) -> int:
     """The index that `point` in [0, 1) falls on when float64 weights [V] are laid end to end.
 
-    Raises `InputError` for weights without a positive, finite sum, which NaN logits lead to.
+    Raises `InputError` for weights that are no law.
     """
+    require_law(weights)
     sums = weights.cumsum(-1)
-    if not 0 < float(sums[-1]) < math.inf:
-        raise InputError("found no law to draw from (NaN or infinite logits), expected a working model")
     index = int(torch.searchsorted(sums, point * sums[-1], right=True))
     # rounding can put the point at the very end: the last index with any weight is meant then
     return index if index < len(weights) else int(weights.nonzero()[-1])
+
+
+def require_law(weights: Tensor) -> None:
+    """Raise `InputError` unless float64 weights [V] have a positive, finite sum, as NaN logits do not."""
+    if not 0 < float(weights.sum()) < math.inf:
+        raise InputError("found no law to draw from (NaN or infinite logits), expected a working model")

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
 
 from truedraft.decode.drafts import DraftLaw
-from truedraft.decode.sampling import Chance
+from truedraft.decode.sampling import Chance, require_law
 
 Verification: TypeAlias = Literal["greedy", "standard", "block", "exact_match"]
+RULES = get_args(Verification)
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,11 @@ def verify_sampled(
     * `exact_match`: draw the target's own tokens and accept drafts while they are equal. Uses one draw per
       output token, so that a seed gives the same text as plain sampling.
 
-    Raises `ValueError` if a draft is not the one that was drawn from its law.
+    Raises `ValueError` if a draft is not the one that was drawn from its law, `InputError` if a law that
+    decides is none (NaN logits).
     """
+    if method not in ("standard", "block", "exact_match"):
+        raise ValueError(f"method: found {method!r}, expected standard, block or exact_match")
     if method == "exact_match":
         return _exact_match(drafts, p_target, chance)
     if law is not None:
@@ -68,7 +72,7 @@ def verify_sampled(
     if method == "block":
         return _block(drafts, p_target, p_draft, chance)
     for k, draft in enumerate(drafts):
-        p, q = float(p_target[k, draft]), float(p_draft[k][draft])
+        p, q = _probability(p_target[k], draft), float(p_draft[k][draft])
         if not chance.coin(min(1.0, p / q)):
             return k, _residual(p_target[k], p_draft[k], chance)
     return len(drafts), chance.draw(p_target[len(drafts)])
@@ -93,11 +97,14 @@ def _block(
     """
     weight, accepted, kept = 1.0, 0, 1.0
     for i in range(1, len(drafts) + 1):
-        p, q = float(p_target[i - 1, drafts[i - 1]]), float(p_draft[i - 1][drafts[i - 1]])
+        p, q = _probability(p_target[i - 1], drafts[i - 1]), float(p_draft[i - 1][drafts[i - 1]])
         weight = min(1.0, weight * p / q)
+        if weight == 0:  # no longer prefix can succeed, and the laws behind it may be of no use
+            break
         if i == len(drafts):
             succeeds = weight
         else:
+            require_law(p_target[i])
             spare = float((weight * p_target[i] - p_draft[i]).clamp(min=0).sum())
             missing = 1 - weight
             succeeds = 1.0 if spare == missing == 0 else spare / (spare + missing)
@@ -106,6 +113,11 @@ def _block(
     if accepted == len(drafts):
         return accepted, chance.draw(p_target[accepted])
     return accepted, _residual(kept * p_target[accepted], p_draft[accepted], chance)
+
+
+def _probability(law: Tensor, token: int) -> float:
+    require_law(law)
+    return float(law[token])
 
 
 def _draft_law(law: DraftLaw | None, slot: int, draft: int, p_target: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from truedraft.contract import SCHEMA, Acceptance, AcceptanceRecord, Contract, Deployment, acceptance
+from truedraft.contract import COLDEST, SCHEMA, Acceptance, AcceptanceRecord, Contract, Deployment, acceptance
 from truedraft.decode import GREEDY, Decoder, Drafter, Generation, Sampling, Seeded, Target
 from truedraft.measure.lossless import Lossless, Method, Tie, compare
 from truedraft.measure.ties import is_sampling_tie, is_tie
@@ -220,5 +220,8 @@ def _record(contract: Contract, prompt: Prompt, run: Generation, how: Deployment
         temperature=how.temperature,
         top_p=how.top_p,
         top_k=how.top_k,
-        seed=how.seed if how.temperature else None,
+        seed=how.seed if how.temperature >= COLDEST else None,
+        proposal=how.proposal,
+        verification=how.verification,
+        confidence_threshold=how.confidence_threshold,
     )

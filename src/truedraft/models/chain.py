@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from truedraft.contract import Contract
+from truedraft.contract import Contract, InputError
 from truedraft.decode.cache import KVCache
 from truedraft.decode.drafts import Drafts, Proposal
 from truedraft.decode.protocols import Round
@@ -38,6 +38,9 @@ from truedraft.models.visibility import chain_visibility
 
 DEFAULT_PROPOSALS = 5
 """Drafts per round where neither the checkpoint nor the user says how many."""
+
+MOST_PROPOSALS = 256
+"""Longest chain that is made: every draft costs a pass, and published drafters make 3 to 16."""
 
 
 class ChainCache(KVCache):
@@ -87,6 +90,11 @@ class ChainDrafter:
         refuse_unsupported(contract)
         self.contract = contract
         self.proposals: int = proposals or contract.get("chain.steps") or DEFAULT_PROPOSALS
+        if not 0 < self.proposals <= MOST_PROPOSALS:
+            raise InputError(
+                f"drafts per round: found {self.proposals} (speculative tokens or chain.steps), "
+                f"expected 1 to {MOST_PROPOSALS}"
+            )
         own = contract["embedding.source"] == "own"
         self._embedding = weights["embed_tokens.weight"] if own else target_embedding
         self.device = self._embedding.device

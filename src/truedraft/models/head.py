@@ -44,11 +44,11 @@ def softcapped(logits: Tensor, cap: float | None) -> Tensor:
     return logits if cap is None else cap * torch.tanh(logits / cap)
 
 
-def target_ids(contract: Contract, weights: Mapping[str, Tensor]) -> Tensor | None:
+def target_ids(contract: Contract, weights: Mapping[str, Tensor], where: str = "d2t") -> Tensor | None:
     """Target id of each draft id, int64 [draft ids]; `None` where they are the same.
 
     `head.vocabulary_map` `offset`: target = i + d2t[i] (speculators, SafeAILab EAGLE-3); `absolute`: target =
-    d2t[i]. Raises `InputError` if an id lies outside the target's vocabulary.
+    d2t[i]. Raises `InputError` naming `where` if an id lies outside the target's vocabulary.
     """
     kind = contract["head.vocabulary_map"]
     if kind == "none":
@@ -60,7 +60,7 @@ def target_ids(contract: Contract, weights: Mapping[str, Tensor]) -> Tensor | No
     if len(outside):
         row = int(outside[0])
         raise InputError(
-            f"d2t[{row}]: found target id {int(ids[row])} (head.vocabulary_map={kind}), "
-            f"expected 0 to {size - 1}"
+            f"{where}[{row}]: found {int(table[row])}, which is target id {int(ids[row])} "
+            f"(head.vocabulary_map={kind}), expected an id from 0 to {size - 1}"
         )
     return ids

@@ -17,6 +17,7 @@ from truedraft.contract import AXES, CHAIN_FAMILIES, Contract, InputError, Trued
 from truedraft.formats import Resolution, TensorRef, check_dtype
 from truedraft.models.block import BlockDrafter
 from truedraft.models.chain import ChainDrafter
+from truedraft.models.head import target_ids
 from truedraft.models.support import refuse_unsupported
 from truedraft.models.target import MODEL_TYPES, HFTarget
 
@@ -59,6 +60,8 @@ def load_pair(
     with _quiet(), _as_input_error(directory):
         target = HFTarget(model, tuple(contract["taps.layers"]), stop_token_ids=stop_token_ids)
     weights = load_tensors(resolution.tensors, dtype=dtype, device=device)
+    if "d2t" in weights:
+        target_ids(contract, weights, resolution.draft.where_tensor("d2t"))
     drafter = make_drafter(contract, weights, target.embedding, target.head, speculative_tokens)
     return Pair(contract, target, drafter, load_tokenizer(directory))
 

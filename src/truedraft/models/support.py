@@ -35,7 +35,7 @@ def refuse_unsupported(contract: Contract) -> None:
     dims, head_dim = contract["rope.rotary_dims"][0], contract["backbone.head_dim"]
     if dims % 2 or dims > head_dim:
         raise InputError(f"rope.rotary_dims={dims}: expected an even number up to head_dim {head_dim}")
-    _require_head(contract)
+    _require_sizes(contract)
     for name in ("rope.rotary_dims", "rope.layout", "rope.placement"):
         if len(set(contract[name])) > 1:
             mixed = contract[name]
@@ -56,7 +56,16 @@ def _require_near(contract: Contract, name: str) -> None:
         raise InputError(f"{name}={offset}: expected {-FARTHEST} to {FARTHEST}")
 
 
-def _require_head(contract: Contract) -> None:
+def _require_sizes(contract: Contract) -> None:
+    heads, kv_heads = contract["backbone.heads"], contract["backbone.kv_heads"]
+    if heads % kv_heads:
+        raise InputError(f"backbone.heads={heads}: expected a multiple of backbone.kv_heads={kv_heads}")
+    width, target_width = contract["backbone.hidden_size"], contract.target.hidden_size
+    for name in ("embedding.source", "head.source"):
+        if contract[name] == "target" and width != target_width:
+            raise InputError(
+                f"{name}=target: found a drafter {width} wide, expected the target's {target_width}"
+            )
     scored, size = contract["head.vocabulary"], contract.target.vocab_size
     if contract["head.source"] == "target" and scored != size:
         raise InputError(f"head.source=target: found head.vocabulary={scored}, expected the target's {size}")

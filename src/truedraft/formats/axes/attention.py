@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from truedraft.contract import InputError, Sourced, stated
-from truedraft.formats._book import AxisBook
+from truedraft.formats._book import AxisBook, integer
 from truedraft.formats._keys import BOOLEAN, INTEGER, TEXTS, Keys
 
 _KINDS = ("full_attention", "sliding_attention")
@@ -81,6 +81,9 @@ def _layer_kinds(keys: Keys, layers: int | None, default: str) -> LayerKinds:
 
 
 def _window(book: AxisBook, keys: Keys, kinds: LayerKinds, layers: int | None) -> None:
+    for claim in keys.claims(INTEGER, "sliding_window", "dflash_config/swa_window_size"):
+        if integer(claim.value) < 1 and claim.source is not None:
+            raise InputError(f"{claim.source.where}: found {claim.value}, expected a whole number >= 1")
     claims: list[Sourced | None] = []
     note = "no layer_types says which layers slide"
     width = keys.get("sliding_window", INTEGER)
