@@ -103,7 +103,7 @@ class Drafts:
             drawn = [chance.draw(row) for chance, row in zip(self._chances, law, strict=True)]
             chosen = torch.tensor(drawn, device=logits.device)
             self._laws.append(law)
-        tokens = chosen if self._target_ids is None else self._target_ids[chosen]
+        tokens = self._targets(chosen)
         self._tokens.append(tokens)
         return tokens.clone()  # the caller's copy: what is proposed stays what was drawn
 
@@ -112,10 +112,12 @@ class Drafts:
         if not self._sampling.greedy:
             return torch.stack([self.choose(logits[:, k]) for k in range(logits.shape[1])], 1)
         _require_finite(logits)
-        chosen = logits.argmax(-1)
-        tokens = chosen if self._target_ids is None else self._target_ids[chosen]
+        tokens = self._targets(logits.argmax(-1))
         self._tokens.extend(tokens.unbind(1))
         return tokens.clone()
+
+    def _targets(self, chosen: Tensor) -> Tensor:
+        return chosen if self._target_ids is None else self._target_ids[chosen]
 
     def proposal(self, confidence: Tensor | None = None) -> Proposal:
         """All drafts chosen so far."""

@@ -191,8 +191,7 @@ class Decoder:
             taps.append(features)
             last = logits[-1]
             if not torch.isfinite(logits).all():
-                index = sequence.index
-                raise InputError(f"prompt {index}: found NaN or infinite logits, expected a working target")
+                raise _broken(sequence)
         if self.sampling.greedy:
             token = int(last.argmax(-1))
         else:
@@ -221,19 +220,7 @@ class Decoder:
             min(self.speculative_tokens, length, self.target.max_positions - 1 - turn.anchor_position)
             for turn, length in zip(rounds, proposal.lengths, strict=True)
         ]
-        rows = [
-            torch.cat([turn.anchor_token.view(1), proposal.tokens[b, : counts[b]]])
-            for b, turn in enumerate(rounds)
-        ]
-        query_start = [0]
-        for count in counts:
-            query_start.append(query_start[-1] + count + 1)
-        batch = Batch(
-            torch.cat(rows) if len(rows) > 1 else rows[0],
-            torch.cat([self._positions(t, n + 1) for t, n in zip(rounds, counts, strict=True)]),
-            tuple(query_start),
-            tuple(sequence.target_id for sequence in active),
-        )
+        batch = self._batch(active, rounds, proposal.tokens, counts)
         logits, taps = self.target.forward(batch, target_cache)
         inputs, choices = torch.stack([batch.tokens, logits.argmax(-1)]).tolist()
         sound = torch.isfinite(logits.amax(-1)).tolist()
@@ -250,9 +237,7 @@ class Decoder:
             verdict = conclude(drafts, accepted, token, self.stop, self._remaining(sequence))
             new = len(verdict.tokens)
             if not all(sound[own][:new]):  # rows behind a rejected draft decide nothing
-                raise InputError(
-                    f"prompt {sequence.index}: found NaN or infinite logits, expected a working target"
-                )
+                raise _broken(sequence)
             target_cache.commit(sequence.target_id, range(new))
             kept = slice(own.start, own.start + new)
             following = torch.tensor(verdict.tokens, device=self.device)
@@ -273,6 +258,23 @@ class Decoder:
             self._take(sequence, verdict)
             verdicts.append(verdict)
         return verdicts
+
+    def _batch(
+        self, active: list[_Sequence], rounds: list[Round], drafts: Tensor, counts: list[int]
+    ) -> Batch:
+        """Every sequence's anchor and the first `counts[b]` of its drafts [B, γ], as packed rows."""
+        rows = [
+            torch.cat([turn.anchor_token.view(1), drafts[b, : counts[b]]]) for b, turn in enumerate(rounds)
+        ]
+        query_start = [0]
+        for count in counts:
+            query_start.append(query_start[-1] + count + 1)
+        return Batch(
+            torch.cat(rows) if len(rows) > 1 else rows[0],
+            torch.cat([self._positions(t, n + 1) for t, n in zip(rounds, counts, strict=True)]),
+            tuple(query_start),
+            tuple(sequence.target_id for sequence in active),
+        )
 
     def _with_anchor_rows(
         self, active: list[_Sequence], rounds: list[Round], target_cache: Cache, draft_cache: Cache
@@ -327,3 +329,7 @@ class Decoder:
             generation.accepted.append(verdict.accepted)
         if verdict.finish == "stop":
             generation.finish = "stop"
+
+
+def _broken(sequence: _Sequence) -> InputError:
+    return InputError(f"prompt {sequence.index}: found NaN or infinite logits, expected a working target")

@@ -22,6 +22,7 @@ from truedraft.decode.drafts import Drafts, Proposal
 from truedraft.decode.protocols import Round
 from truedraft.decode.sampling import GREEDY, Sampling
 from truedraft.models.draft_layer import draft_layer
+from truedraft.models.embedding import Embedding
 from truedraft.models.fusion import Fusion
 from truedraft.models.packed_attention import attend
 from truedraft.models.readout import Readout
@@ -51,9 +52,8 @@ class BlockDrafter:
         self.proposals: int = contract["block.proposals"]
         self.width: int = contract["block.width"]
         self.needs_anchor_features: bool = contract["context.end"] == "through_anchor"
-        own = contract["embedding.source"] == "own"
-        self._embedding = weights["embed_tokens.weight"] if own else target_embedding
-        self.device = self._embedding.device
+        self._embedding = Embedding(contract, weights, target_embedding)
+        self.device = self._embedding.table.device
         self._kv_heads: int = contract["backbone.kv_heads"]
         self._head_dim: int = contract["backbone.head_dim"]
         self._eps: float = contract["backbone.norm_eps"]
@@ -133,9 +133,7 @@ class BlockDrafter:
         ids = torch.full((len(rounds), self.width), self.contract["block.mask_token_id"], device=self.device)
         if self.contract["block.anchor_fill"] == "token":
             ids[:, 0] = torch.stack([turn.anchor_token for turn in rounds])
-        x = self._embedding[ids.flatten()]
-        if self.contract["embedding.scale"] != 1.0:
-            x = x * self.contract["embedding.scale"]
+        x = self._embedding(ids.flatten())
         offset = self.contract["block.position_offset"]
         first = torch.tensor(anchors, device=self.device) + offset
         positions = (first[:, None] + torch.arange(self.width, device=self.device)).flatten()

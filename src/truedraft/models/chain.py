@@ -29,6 +29,7 @@ from truedraft.decode.drafts import Drafts, Proposal
 from truedraft.decode.protocols import Round
 from truedraft.decode.sampling import GREEDY, Sampling
 from truedraft.models.draft_layer import draft_layer
+from truedraft.models.embedding import Embedding
 from truedraft.models.fusion import Fusion
 from truedraft.models.head import Head
 from truedraft.models.packed_attention import attend
@@ -95,9 +96,8 @@ class ChainDrafter:
                 f"drafts per round: found {self.proposals} (speculative tokens or chain.steps), "
                 f"expected 1 to {MOST_PROPOSALS}"
             )
-        own = contract["embedding.source"] == "own"
-        self._embedding = weights["embed_tokens.weight"] if own else target_embedding
-        self.device = self._embedding.device
+        self._embedding = Embedding(contract, weights, target_embedding)
+        self.device = self._embedding.table.device
         self._eps: float = contract["backbone.norm_eps"]
         self._scales: tuple[float, ...] = contract["attention.scale"]
         self._fusion = Fusion(contract, weights)
@@ -175,9 +175,7 @@ class ChainDrafter:
         self, tokens: Tensor, features: Tensor, positions: Tensor, spans: Sequence[_Span], cache: ChainCache
     ) -> Tensor:
         """Outputs [N, H], before the final norm, of rows at `positions`, which are their features'."""
-        embedded = self._embedding[tokens]
-        if self.contract["embedding.scale"] != 1.0:
-            embedded = embedded * self.contract["embedding.scale"]
+        embedded = self._embedding(tokens)
         placed = positions + self.contract["chain.position_offset"]
         cos, sin = self._rope.at(placed, int(placed.abs().max()))
         normed_feature = self._norm(features, self._feature_norm)
