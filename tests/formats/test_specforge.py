@@ -140,7 +140,6 @@ BY_NAME: dict[str, tuple[dict[str, Any], str]] = {
     "P-EAGLE": ({"architectures": ["PEagleDraftModel"]}, "P-EAGLE"),
     "MiMo": ({"dflash_config": {"attention_sink_bias": True}}, "MiMo DFlash"),
     "Gemma 4": ({"architectures": ["Gemma4DSparkModel"]}, "DeepSpec DSpark for Gemma 4"),
-    "DeepSeek-V4 with DSpark": ({"model_type": "deepseek_v4", "dspark_block_size": 5}, "inside the target's"),
     "DeepSeek-V4": ({"model_type": "deepseek_v4"}, "a target's config"),
     "architectures as text": ({"architectures": "DFlash2DraftModel"}, "unknown family"),
     "architectures of numbers": ({"architectures": [1]}, "unknown family"),

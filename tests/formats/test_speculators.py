@@ -566,7 +566,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "more tokens than rows": (
         DFLASH,
         {"sample_from_anchor": DELETE, **asks_for(12)},
-        "a width of 8 cannot yield 12 proposals",
+        "a width of 8 for 12 proposals",
     ),
     "both norms": (
         CHAIN,

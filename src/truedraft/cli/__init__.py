@@ -18,7 +18,10 @@ from truedraft import __version__
 from truedraft.contract import TruedraftError
 
 COMMANDS = {
+    "check": "What is wrong with a pair, or will go wrong in an engine, seen from its files alone.",
     "contract": "How the drafter was trained: every convention, its value and its source.",
+    "engines": "The engine releases whose reading of a pair is known to `check`.",
+    "explain": "The manual page of a finding's code.",
     "run": "Decode speculatively, measure acceptance and check losslessness.",
 }
 """Subcommand -> summary. Each is the `command` of the module `truedraft.cli.NAME`."""

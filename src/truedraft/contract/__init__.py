@@ -4,7 +4,7 @@ from truedraft.contract._axes import AXES, BLOCK_FAMILIES, CHAIN_FAMILIES, ROPE_
 from truedraft.contract._axis import Axis
 from truedraft.contract._contract import SCHEMA, Conflict, Contract, Difference, diff
 from truedraft.contract._deployment import COLDEST, Deployment
-from truedraft.contract._errors import InputError, TruedraftError, UndecidedError
+from truedraft.contract._errors import InputError, PairError, TruedraftError, UndecidedError, UnsupportedError
 from truedraft.contract._record import DEFINITION, Acceptance, AcceptanceRecord, acceptance
 from truedraft.contract._source import (
     Source,
@@ -36,12 +36,14 @@ __all__ = [
     "Deployment",
     "Difference",
     "InputError",
+    "PairError",
     "Record",
     "Source",
     "Sourced",
     "TargetSpec",
     "TruedraftError",
     "UndecidedError",
+    "UnsupportedError",
     "Value",
     "acceptance",
     "diff",

@@ -302,6 +302,14 @@ _TABLE = (
         "(whatever markov.previous)",
         required=_DSPARK,
     ),
+    # stages: draft layers inside the target's checkpoint
+    _axis(
+        "stages.layers",
+        t.integer(0),
+        "layer ids at which a drafter inside the target's checkpoint is addressed, one per draft layer",
+        per="layer",
+        required=_NOBODY,
+    ),
     # backbone: not conventions but sizes, checked against the tensors
     _axis("backbone.layers", t.integer(1), "draft layers"),
     _axis("backbone.hidden_size", t.integer(1), "width of the drafter's residual stream"),

@@ -105,10 +105,15 @@ class Contract:
 
     @property
     def hash(self) -> str:
-        """First 16 hex digits of the SHA-256 over family and values; sources do not enter."""
+        """First 16 hex digits of the SHA-256 over family and values.
+
+        Sources do not enter, and neither do axes that do not apply, so that a new axis changes no hash of
+        pairs that lack it.
+        """
         values = {
             name: to_json(sourced.value) if sourced.state == "value" else {"state": sourced.state}
             for name, sourced in sorted(self.axes.items())
+            if sourced.state != "not_applicable"
         }
         text = json.dumps({"family": self.family, "axes": values}, sort_keys=True, allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -2,6 +2,8 @@
 
 TruedraftError
 ├── InputError       exit 2: a file, an argument or a prompt cannot be used
+│   ├── UnsupportedError  exit 2: a family that is known by name only; `check` cannot decide
+│   └── PairError    exit 2: each file is sound, but they contradict each other; a finding in `check`
 └── UndecidedError   exit 3: nothing is wrong, but a needed convention is not settled
 """
 
@@ -21,6 +23,25 @@ class InputError(TruedraftError):
     """Bad input: the message names the file, the key or tensor, what was found and what was expected."""
 
     exit_code = 2
+
+
+class PairError(InputError):
+    """The files of a pair can be read but contradict each other, or ask for what does not exist.
+
+    `topic` is what they disagree about (`taps`, `vocabulary`, …); `where` a file and key or tensor. The
+    message is "where: detail, found …, expected …".
+    """
+
+    def __init__(self, topic: str, where: str, found: str, expected: str, detail: str = "") -> None:
+        self.topic = topic
+        self.where = where
+        self.found = found
+        self.expected = expected
+        super().__init__(f"{where}: {detail + ', ' if detail else ''}found {found}, expected {expected}")
+
+
+class UnsupportedError(InputError):
+    """A drafter of a family that no reader covers: nothing is said of its files."""
 
 
 class UndecidedError(TruedraftError):

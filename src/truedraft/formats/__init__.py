@@ -5,12 +5,13 @@ Reads configs and the headers of tensor files; never weights, and never with tor
 
 from truedraft.formats._bundled import bundled_pairs, evaluation_prompts, locate
 from truedraft.formats._checkpoint import Checkpoint
-from truedraft.formats._resolve import Resolution, resolve
+from truedraft.formats._resolve import Inspection, Resolution, inspect, resolve
 from truedraft.formats._safetensors import TensorInfo, TensorRef, read_header
 from truedraft.formats.layouts import check_dtype, expected
 
 __all__ = [
     "Checkpoint",
+    "Inspection",
     "Resolution",
     "TensorInfo",
     "TensorRef",
@@ -18,6 +19,7 @@ __all__ = [
     "check_dtype",
     "evaluation_prompts",
     "expected",
+    "inspect",
     "locate",
     "read_header",
     "resolve",

@@ -8,6 +8,7 @@ from typing import Any
 
 from truedraft.contract import InputError
 from truedraft.formats._json import load_object
+from truedraft.formats.readers import deepseek_v4
 
 PAIRS = Path(__file__).resolve().parent.parent / "pairs"
 
@@ -40,14 +41,21 @@ def locate(name: str | Path) -> Located:
 
 
 def locate_pair(target: str | Path, draft: str | Path | None) -> tuple[Path, Path]:
-    """Directories of target and drafter. Without `draft`, `target` must be a bundled pair."""
+    """Directories of target and drafter; without `draft` it is the bundled pair's or inside the target."""
     target_directory, own_drafter = locate(target)
     if draft is not None:
         first, second = locate(draft)
         own_drafter = second or first
+    if own_drafter is None and target_directory is not None and _has_drafter(target_directory):
+        own_drafter = target_directory
     if target_directory is None or own_drafter is None:
         raise InputError(f"{target}: no drafter inside this target, expected a DRAFT directory or name")
     return target_directory, own_drafter
+
+
+def _has_drafter(directory: Path) -> bool:
+    """Whether a target's config states a drafter in the same checkpoint."""
+    return deepseek_v4.matches(load_object(directory / "config.json"))
 
 
 def bundled_pairs() -> tuple[str, ...]:

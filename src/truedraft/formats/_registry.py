@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from truedraft.contract import Contract, InputError, TargetSpec
+from truedraft.contract import Contract, TargetSpec, UnsupportedError
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._overrides import Overrides
 from truedraft.formats._unsupported import find_unsupported
 from truedraft.formats.readers import (
     assistant,
+    deepseek_v4,
     deepspec,
     deepspec_eagle3,
     eagle3,
@@ -43,6 +44,7 @@ class Renaming(Reader, Protocol):
 
 READERS: tuple[Reader, ...] = (
     speculators,
+    deepseek_v4,
     specforge,
     deepspec,
     deepspec_eagle3,
@@ -55,15 +57,15 @@ READERS: tuple[Reader, ...] = (
 
 
 def find_reader(draft: Checkpoint) -> Reader:
-    """The reader for a draft checkpoint; `InputError` if its family is unsupported or not known at all."""
+    """The reader for a draft checkpoint; `UnsupportedError` if its family is not read or not known."""
     if (family := find_unsupported(draft.config)) is not None:
         where = f"{draft.role}/config.json"
-        raise InputError(f"{where}: found {family.name}, which is not supported: {family.reason}")
+        raise UnsupportedError(f"{where}: found {family.name}, which is not supported: {family.reason}")
     for reader in READERS:
         if reader.matches(draft.config):
             return reader
     known = "; ".join(reader.DESCRIPTION for reader in READERS)
-    raise InputError(f"{draft.directory}: unknown family: {_signature(draft.config)}; known: {known}")
+    raise UnsupportedError(f"{draft.directory}: unknown family: {_signature(draft.config)}; known: {known}")
 
 
 def _signature(config: Mapping[str, Any]) -> str:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from truedraft.contract import Contract
+from truedraft.contract import Contract, PairError, TargetSpec, UnsupportedError
 from truedraft.formats._bundled import locate_pair
 from truedraft.formats._checkpoint import Checkpoint, open_checkpoint
 from truedraft.formats._overrides import Overrides
 from truedraft.formats._registry import Renaming, find_reader
 from truedraft.formats._safetensors import TensorRef
 from truedraft.formats._target import read_target
-from truedraft.formats.layouts import map_tensors
+from truedraft.formats.layouts import map_tensors, unused_tensors
 
 
 @dataclass(frozen=True)
@@ -31,23 +31,52 @@ class Resolution:
     tensors: Mapping[str, TensorRef]
 
 
+@dataclass(frozen=True)
+class Inspection:
+    """A pair whose files were read, whether or not they make a contract.
+
+    `refusal`: why there is none: the files contradict each other, or no reader covers the family.
+    """
+
+    spec: TargetSpec
+    target: Checkpoint
+    draft: Checkpoint
+    contract: Contract | None
+    refusal: PairError | UnsupportedError | None = None
+
+
 def resolve(target: str | Path, draft: str | Path | None = None, overrides: Iterable[str] = ()) -> Resolution:
     """Read the contract of a pair from its files; weights are not read.
 
     `target`, `draft`: a directory or the name of a bundled pair (`tiny`, `tiny/dspark`); without `draft` the
-    bundled pair's own drafter is meant. `overrides`: `axis=value` or `axis[entry]=value`, a later one wins.
-    Raises `InputError` if files or overrides cannot be used. Unknown axes and conflicts are no errors, they
-    are in the contract.
+    bundled pair's own drafter is meant, or the one inside the target's checkpoint. `overrides`: `axis=value`
+    or `axis[entry]=value`, a later one wins. Raises `InputError` if files or overrides cannot be used.
+    Unknown axes and conflicts are no errors, they are in the contract.
+    """
+    found = inspect(target, draft, overrides)
+    if found.contract is None:
+        assert found.refusal is not None
+        raise found.refusal
+    tensors = MappingProxyType(map_tensors(found.contract, found.draft))
+    return Resolution(found.contract, found.target, found.draft, tensors)
+
+
+def inspect(target: str | Path, draft: str | Path | None = None, overrides: Iterable[str] = ()) -> Inspection:
+    """As `resolve`, for those who want to say what is wrong: a contradiction or a tensor that is missing or
+    misshapen is not raised. Raises `InputError` for files that cannot be read and for bad overrides.
     """
     target_directory, draft_directory = locate_pair(target, draft)
     parsed = Overrides(overrides)
     target_checkpoint = open_checkpoint("target", target_directory)
     draft_checkpoint = open_checkpoint("draft", draft_directory)
     spec = read_target(target_checkpoint)
-    reader = find_reader(draft_checkpoint)
-    if isinstance(reader, Renaming):
-        draft_checkpoint = reader.canonical(draft_checkpoint)
-    contract = reader.read(spec, draft_checkpoint, parsed)
-    tensors, unused = map_tensors(contract, draft_checkpoint)
+    try:
+        reader = find_reader(draft_checkpoint)
+        if isinstance(reader, Renaming):
+            draft_checkpoint = reader.canonical(draft_checkpoint)
+        contract = reader.read(spec, draft_checkpoint, parsed)
+    except (PairError, UnsupportedError) as refusal:
+        return Inspection(spec, target_checkpoint, draft_checkpoint, None, refusal)
+    unused = tuple(draft_checkpoint.where_tensor(n) for n in unused_tensors(contract, draft_checkpoint))
     contract = replace(contract, unread_keys=(*contract.unread_keys, *unused))
-    return Resolution(contract, target_checkpoint, draft_checkpoint, MappingProxyType(tensors))
+    return Inspection(spec, target_checkpoint, draft_checkpoint, contract)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from truedraft.formats.readers import deepseek_v4
+
 
 @dataclass(frozen=True)
 class Unsupported:
@@ -77,13 +79,10 @@ _FAMILIES = (
         _named("Gemma4DSparkModel"),
     ),
     Unsupported(
-        "DeepSeek-V4 DSpark",
-        "this is a drafter inside the target's checkpoint (dspark_* keys), which is not read yet",
-        lambda config: any(key.startswith("dspark_") for key in config),
-    ),
-    Unsupported(
         "DeepSeek-V4",
         "this is a target's config, and the drafter inside is an MTP layer (num_nextn_predict_layers)",
-        lambda config: config.get("model_type") in ("deepseek_v4", "deepseek_v41"),
+        lambda config: (
+            config.get("model_type") in ("deepseek_v4", "deepseek_v41") and not deepseek_v4.matches(config)
+        ),
     ),
 )

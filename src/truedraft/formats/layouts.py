@@ -7,8 +7,9 @@ state dicts of z-lab/dflash `model.py`, DeepSpec `modeling/{dspark,eagle3}`, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from truedraft.contract import CHAIN_FAMILIES, Contract, InputError
 from truedraft.formats._checkpoint import Checkpoint
@@ -30,6 +31,8 @@ Dim = int | None
 def expected(contract: Contract) -> dict[str, tuple[Dim, ...]]:
     """Canonical tensor name -> shape, for every tensor that a drafter of this contract needs."""
     size = _Sizes(contract)
+    if contract.axes["stages.layers"].state != "not_applicable":
+        return _stages(contract, size)
     hidden, vocabulary = size("backbone.hidden_size"), contract.target.vocab_size
     out: dict[str, tuple[Dim, ...]] = {"norm.weight": (hidden,)} | _fusion(contract, size)
     for index in range(size("backbone.layers") or 0):
@@ -46,28 +49,59 @@ def expected(contract: Contract) -> dict[str, tuple[Dim, ...]]:
     return out | _markov(contract, size) | _confidence(size)
 
 
-def map_tensors(contract: Contract, draft: Checkpoint) -> tuple[dict[str, TensorRef], tuple[str, ...]]:
-    """Canonical name -> tensor, and `draft/file#name` of every tensor that no canonical name uses.
+@dataclass(frozen=True)
+class TensorFault:
+    """A needed tensor that is `missing`, or has a `dtype` or a `shape` that the contract does not allow.
+
+    `name`: its canonical name; `where`: the file and the name there, or the directory that lacks it.
+    """
+
+    kind: Literal["missing", "dtype", "shape"]
+    name: str
+    where: str
+    found: str
+    expected: str
+
+    def __str__(self) -> str:
+        if self.kind == "missing":
+            return f"{self.where}: no tensor {self.name}, expected {self.expected}"
+        return f"{self.where}: found {self.found}, expected {self.expected}"
+
+
+def tensor_faults(contract: Contract, draft: Checkpoint) -> Iterator[TensorFault]:
+    """What is wrong with the tensors that a drafter of this contract needs; none without weights."""
+    if not draft.tensors:
+        return
+    for name, dims in expected(contract).items():
+        if name not in draft.tensors:
+            shown = f"one of shape {_show(dims)}"
+            yield TensorFault("missing", name, str(draft.directory), "no such tensor", shown)
+            continue
+        where, found = draft.where_tensor(name), draft.tensors[name].shape
+        if (fault := _dtype_fault(draft, name)) is not None:
+            yield fault
+        elif len(found) != len(dims) or any(d not in (None, n) for d, n in zip(dims, found, strict=True)):
+            shown = _show(dims) + (_fused(contract) if name == "fc.weight" else "")
+            yield TensorFault("shape", name, where, f"shape {list(found)}", shown)
+
+
+def unused_tensors(contract: Contract, draft: Checkpoint) -> tuple[str, ...]:
+    """Canonical names of the tensors that a drafter of this contract has no use for."""
+    if contract.axes["stages.layers"].state != "not_applicable":
+        return ()  # all others are the target's, or a stage's own block
+    known = expected(contract).keys() | (_INERT if _mapped(contract) else set())
+    return tuple(name for name in sorted(draft.tensors) if name not in known)
+
+
+def map_tensors(contract: Contract, draft: Checkpoint) -> dict[str, TensorRef]:
+    """Canonical name -> tensor, for what a drafter of this contract needs.
 
     A drafter without weights gives an empty mapping. Raises `InputError` if a needed tensor is missing or has
-    another shape than the contract implies.
+    another dtype or shape than the contract implies.
     """
-    if not draft.tensors:
-        return {}, ()
-    needed = expected(contract)
-    for name, dims in needed.items():
-        if name not in draft.tensors:
-            raise InputError(f"{draft.directory}: no tensor {name}, expected one of shape {_show(dims)}")
-        check_dtype(draft, name)
-        found = draft.tensors[name].shape
-        if len(found) != len(dims) or any(d not in (None, n) for d, n in zip(dims, found, strict=True)):
-            raise InputError(
-                f"{draft.where_tensor(name)}: found shape {list(found)}, expected {_show(dims)}"
-                + (_fused(contract) if name == "fc.weight" else "")
-            )
-    known = needed.keys() | (_INERT if _mapped(contract) else set())
-    unused = tuple(draft.where_tensor(name) for name in sorted(draft.tensors) if name not in known)
-    return {name: draft.tensors[name] for name in needed}, unused
+    for fault in tensor_faults(contract, draft):
+        raise InputError(str(fault))
+    return {name: draft.tensors[name] for name in expected(contract)} if draft.tensors else {}
 
 
 def check_dtype(checkpoint: Checkpoint, name: str) -> None:
@@ -75,11 +109,16 @@ def check_dtype(checkpoint: Checkpoint, name: str) -> None:
 
     Integers and scale-less 8-bit floats are quantised weights; cast as they are they would be noise.
     """
+    if (fault := _dtype_fault(checkpoint, name)) is not None:
+        raise InputError(str(fault))
+
+
+def _dtype_fault(checkpoint: Checkpoint, name: str) -> TensorFault | None:
     found, allowed = checkpoint.tensors[name].dtype, INDEX_DTYPES if name == "d2t" else DTYPES
-    if found not in allowed:
-        raise InputError(
-            f"{checkpoint.where_tensor(name)}: found dtype {found}, expected {', '.join(allowed)}"
-        )
+    if found in allowed or name.removesuffix("weight") + "scale" in checkpoint.tensors:
+        return None
+    where = checkpoint.where_tensor(name)
+    return TensorFault("dtype", name, where, f"dtype {found}", ", ".join(allowed))
 
 
 class _Sizes:
@@ -101,6 +140,20 @@ class _Sizes:
         taps = len(self._contract.tuple_of("taps.layers"))
         settled = taps and "taps.layers" not in self._open
         return taps * self._contract.target.hidden_size if settled else None
+
+
+def _stages(contract: Contract, size: _Sizes) -> dict[str, tuple[Dim, ...]]:
+    """What a drafter inside the target's checkpoint has beside its stages' blocks (DeepSeek-V4 `mtp.*`)."""
+    hidden, last = size("backbone.hidden_size"), (size("backbone.layers") or 1) - 1
+    rank = size("markov.rank")
+    return {
+        "mtp.0.main_proj.weight": (hidden, size.fused()),
+        "mtp.0.main_norm.weight": (hidden,),
+        f"mtp.{last}.norm.weight": (hidden,),
+        f"mtp.{last}.markov_head.markov_w1.weight": (contract.target.vocab_size, rank),
+        f"mtp.{last}.markov_head.markov_w2.weight": (contract.target.vocab_size, rank),
+        f"mtp.{last}.confidence_head.proj.weight": (1, _plus(hidden, rank)),
+    }
 
 
 def _fusion(contract: Contract, size: _Sizes) -> dict[str, tuple[Dim, ...]]:

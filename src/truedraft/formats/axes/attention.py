@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from truedraft.contract import InputError, Sourced, stated
+from truedraft.contract import InputError, PairError, Sourced, stated
 from truedraft.formats._book import AxisBook, integer
 from truedraft.formats._keys import BOOLEAN, INTEGER, TEXTS, Keys
 
@@ -64,7 +64,7 @@ def _layer_kinds(keys: Keys, layers: int | None, default: str) -> LayerKinds:
             if kind not in _KINDS:
                 raise InputError(f"{where}: found {kind!r:.80}, expected one of {', '.join(_KINDS)}")
         if layers is not None and len(kinds) != layers:
-            raise InputError(f"{where}: found {len(kinds)} entries, expected {layers}, one per draft layer")
+            raise PairError("layers", where, f"{len(kinds)} entries", f"{layers}, one per draft layer")
         return LayerKinds(tuple(kind == "sliding_attention" for kind in kinds), where)
     if layers is None:
         return LayerKinds(None, where)
@@ -115,5 +115,6 @@ def _forced_window(keys: Keys, width: int | None, layers: int | None) -> Sourced
     pointer = "dflash_config/swa_window_size" if own is not None else "sliding_window"
     width = own if own is not None else width
     if width is None:
-        raise InputError(f"{keys.where('dflash_config/use_swa')}: found true, but no window size beside it")
+        where = keys.where("dflash_config/use_swa")
+        raise PairError("window", where, "true, but no window size beside it", "sliding_window")
     return stated((width,) * layers, keys.where(pointer))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from truedraft.contract import InputError, Sourced
+from truedraft.contract import PairError, Sourced
 from truedraft.formats._book import AxisBook, integer
 from truedraft.formats._keys import BOOLEAN, INTEGER, Keys
 
@@ -84,22 +84,31 @@ def _check(width: Sourced, proposals: Sourced, unused: int) -> None:
         return
     where = width.source.where if width.source else "block.width"
     if not 1 + unused <= width.value <= MAX_WIDTH:
-        raise InputError(f"{where}: found width {width.value}, expected {1 + unused} to {MAX_WIDTH}")
+        raise PairError("block", where, f"width {width.value}", f"{1 + unused} to {MAX_WIDTH}")
     if isinstance(proposals.value, int) and proposals.value + unused > width.value:
-        raise InputError(
-            f"{where}: a width of {width.value} cannot yield {proposals.value} proposals, expected at "
-            f"least {proposals.value + unused}"
+        raise PairError(
+            "block",
+            where,
+            f"a width of {width.value} for {proposals.value} proposals",
+            f"at least {proposals.value + unused}",
         )
 
 
-def enter_slots(book: AxisBook, keys: Keys) -> None:
-    """Enter what all DFlash-like families share: the mask token, the anchor's slot, and the context's end."""
-    claims = keys.claims(INTEGER, "dflash_config/mask_token_id", "mask_token_id")
-    mask = book.settle("block.mask_token_id", claims, note="draft/config.json states no mask_token_id")
+def enter_slots(
+    book: AxisBook, keys: Keys, masks: tuple[str, ...] = ("dflash_config/mask_token_id", "mask_token_id")
+) -> None:
+    """Enter what all DFlash-like families share: the mask token, the anchor's slot, and the context's end.
+
+    `masks`: pointers of the keys that state the mask token.
+    """
+    claims = keys.claims(INTEGER, *masks)
+    mask = book.settle("block.mask_token_id", claims, note=f"draft/config.json states no {masks[-1]}")
     if isinstance(mask.value, int) and mask.value >= book.target.vocab_size and mask.source is not None:
-        raise InputError(
-            f"{mask.source.where}: found mask token id {mask.value}, expected a row of the target's "
-            f"embedding table, 0 to {book.target.vocab_size - 1}"
+        raise PairError(
+            "mask",
+            mask.source.where,
+            f"mask token id {mask.value}",
+            f"a row of the target's embedding table, 0 to {book.target.vocab_size - 1}",
         )
     book.settle("block.anchor_fill", [], book.rule("token", "slot 0 holds the anchor token"))
     book.settle("block.position_offset", [], book.rule(0, "slot j stands at position anchor + j"))

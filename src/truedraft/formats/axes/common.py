@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from truedraft.contract import InputError, Sourced
+from truedraft.contract import PairError, Sourced
 from truedraft.formats._book import AxisBook, integer
 from truedraft.formats._keys import INTEGER, INTEGERS, Keys
 
@@ -53,7 +53,7 @@ def enter_taps(
     """Enter all `taps` axes.
 
     `default`: the producer's taps where no file states any. `last_layer`: what is known of the state of a tap
-    of the last layer, where the rule for the other layers does not reach. Raises `InputError` for repeated
+    of the last layer, where the rule for the other layers does not reach. Raises `PairError` for repeated
     taps and taps outside the target, overridden or not.
     """
     layers = book.target.layers
@@ -68,15 +68,15 @@ def enter_taps(
 
 
 def check_taps(taps: list[int], where: str, allowed: range, remark: str = "") -> None:
-    """Raise `InputError` unless the taps are distinct ids of the allowed range, and at least one."""
+    """Raise `PairError` unless the taps are distinct ids of the allowed range, and at least one."""
     if not taps:
-        raise InputError(f"{where}: found no taps, expected at least one")
+        raise PairError("taps", where, "no taps", "at least one")
     for tap in taps:
         if tap not in allowed:
             span = f"{allowed[0]} to {allowed[-1]}" + (f"; {remark}" if remark else "")
-            raise InputError(f"{where}: a tap beyond the target, found {tap}, expected {span}")
+            raise PairError("taps", where, str(tap), span, "a tap beyond the target")
     if len(set(taps)) != len(taps):
-        raise InputError(f"{where}: found repeated taps {taps}, expected distinct layers")
+        raise PairError("taps", where, f"repeated taps {taps}", "distinct layers")
 
 
 def _default_taps_note(book: AxisBook) -> str:
@@ -90,13 +90,12 @@ def _default_taps_note(book: AxisBook) -> str:
 
 
 def check_vocabulary(book: AxisBook, keys: Keys, *pointers: str) -> None:
-    """Raise `InputError` unless the drafter's stated vocabulary is the target's."""
+    """Raise `PairError` unless the drafter's stated vocabulary is the target's."""
     for claim in keys.claims(INTEGER, *pointers):
         if claim.value != book.target.vocab_size and claim.source is not None:
-            raise InputError(
-                f"{claim.source.where}: vocabulary mismatch, found {claim.value}, expected "
-                f"{book.target.vocab_size} ({book.target.where}/vocab_size)"
-            )
+            expected = f"{book.target.vocab_size} ({book.target.where}/vocab_size)"
+            where, found = claim.source.where, str(claim.value)
+            raise PairError("vocabulary", where, found, expected, "vocabulary mismatch")
 
 
 def enter_full_vocabulary(book: AxisBook) -> None:
@@ -106,23 +105,23 @@ def enter_full_vocabulary(book: AxisBook) -> None:
 
 
 def check_borrowed_width(book: AxisBook) -> None:
-    """Raise `InputError` unless a drafter that borrows the target's tables is as wide as the target."""
+    """Raise `PairError` unless a drafter that borrows the target's tables is as wide as the target."""
     hidden = book.state("backbone.hidden_size")
     if hidden.state == "value" and hidden.value != book.target.hidden_size and hidden.source is not None:
-        raise InputError(
-            f"{hidden.source.where}: found hidden size {hidden.value}, expected the target's "
-            f"{book.target.hidden_size}, whose embedding and head this drafter borrows"
+        raise PairError(
+            "width",
+            hidden.source.where,
+            f"hidden size {hidden.value}",
+            f"the target's {book.target.hidden_size}, whose embedding and head this drafter borrows",
         )
 
 
 def check_target_width(book: AxisBook, keys: Keys) -> None:
-    """Raise `InputError` unless a stated `target_hidden_size` is the target's."""
+    """Raise `PairError` unless a stated `target_hidden_size` is the target's."""
     width = keys.get("target_hidden_size", INTEGER)
     if width is not None and width != book.target.hidden_size:
-        raise InputError(
-            f"{keys.where('target_hidden_size')}: found {width}, expected {book.target.hidden_size} "
-            f"({book.target.where}/hidden_size)"
-        )
+        expected = f"{book.target.hidden_size} ({book.target.where}/hidden_size)"
+        raise PairError("width", keys.where("target_hidden_size"), str(width), expected)
 
 
 def read_regime(book: AxisBook) -> None:

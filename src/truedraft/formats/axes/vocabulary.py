@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from truedraft.contract import InputError, Sourced, shape
+from truedraft.contract import PairError, Sourced, shape
 from truedraft.formats._book import AxisBook
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import INTEGER, Keys
@@ -32,7 +32,7 @@ def stored_head(book: AxisBook, draft: Checkpoint) -> Sourced | None:
 def enter_vocabulary(book: AxisBook, keys: Keys, draft: Checkpoint, default: Sourced | None) -> None:
     """Enter `head.vocabulary` and `head.vocabulary_map`; `default` where no key and no tensor says a size.
 
-    Raises `InputError` if there are more draft ids than the target has.
+    Raises `PairError` if there are more draft ids than the target has.
     """
     claims = keys.claims(INTEGER, "draft_vocab_size")
     for name in _ROWS:
@@ -42,9 +42,11 @@ def enter_vocabulary(book: AxisBook, keys: Keys, draft: Checkpoint, default: Sou
     note, size = "draft/config.json states no draft_vocab_size", book.target.vocab_size
     vocabulary = book.settle("head.vocabulary", claims, default, note=note)
     if isinstance(vocabulary.value, int) and vocabulary.value > size and vocabulary.source is not None:
-        raise InputError(
-            f"{vocabulary.source.where}: found a draft vocabulary of {vocabulary.value}, expected at most "
-            f"{size}, the target's ({book.target.where}/vocab_size)"
+        raise PairError(
+            "vocabulary",
+            vocabulary.source.where,
+            f"a draft vocabulary of {vocabulary.value}",
+            f"at most {size}, the target's ({book.target.where}/vocab_size)",
         )
     if "d2t" in draft.tensors or vocabulary.value not in (None, size):
         book.settle("head.vocabulary_map", [], book.rule("offset", "target id = i + d2t[i]"))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from truedraft.contract import Contract, InputError, Sourced, TargetSpec
+from truedraft.contract import Contract, InputError, PairError, Sourced, TargetSpec
 from truedraft.formats._book import AxisBook
 from truedraft.formats._canonical import MODEL_PREFIX, renamed
 from truedraft.formats._checkpoint import Checkpoint
@@ -113,9 +113,7 @@ def _fusion(book: AxisBook, keys: Keys, draft: Checkpoint) -> None:
         claims = [*keys.claims(BOOLEAN, key, f"eagle_config/{key}"), presence(draft, tensor, "fc.weight")]
         book.settle(f"fusion.{axis}", claims, book.rule(False, "fc(concatenated taps)"))
     if book.value("fusion.tap_norm") and book.value("fusion.concat_norm"):
-        raise InputError(
-            f"{keys.where('fc_norm')}: found true beside norm_before_fc, expected one of the two"
-        )
+        raise PairError("norm", keys.where("fc_norm"), "true beside norm_before_fc", "one of the two")
     book.settle("fusion.fc", [], book.rule(True, "fc(concatenated taps)"))
     book.settle("fusion.output_norm", [], book.rule(False, "hidden_norm belongs to the first layer"))
 

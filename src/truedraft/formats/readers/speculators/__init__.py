@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from truedraft.contract import Contract, InputError, Sourced, TargetSpec, stated
+from truedraft.contract import Contract, InputError, PairError, Sourced, TargetSpec, UnsupportedError, stated
 from truedraft.formats._book import AxisBook
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import BOOLEAN, INTEGER, INTEGERS, OBJECT, TEXT, Keys
@@ -95,15 +95,15 @@ def _family(keys: Keys) -> str:
     family = str(stated_type).lower()
     where, expected = keys.where("speculators_model_type"), ", ".join(_FAMILIES)
     if family in _LATER:
-        raise InputError(f"{where}: found {stated_type!r}, not supported yet, expected one of {expected}")
+        raise UnsupportedError(
+            f"{where}: found {stated_type!r}, not supported yet, expected one of {expected}"
+        )
     if family not in _FAMILIES:
-        raise InputError(f"{where}: found {stated_type!r:.80}, expected one of {expected}")
+        raise UnsupportedError(f"{where}: found {stated_type!r:.80}, expected one of {expected}")
     algorithm = keys.get("speculators_config/algorithm", TEXT)
     if algorithm is not None and str(algorithm).lower() != family:
-        raise InputError(
-            f"{keys.where('speculators_config/algorithm')}: found {algorithm!r:.80}, expected {family} as "
-            "speculators_model_type says"
-        )
+        where = keys.where("speculators_config/algorithm")
+        raise PairError("family", where, f"{algorithm!r:.80}", f"{family} as speculators_model_type says")
     return family
 
 

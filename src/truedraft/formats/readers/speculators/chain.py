@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from truedraft.contract import InputError, Sourced
+from truedraft.contract import PairError, Sourced
 from truedraft.formats._book import AxisBook
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import BOOLEAN, Keys
@@ -32,9 +32,7 @@ def read_chain(book: AxisBook, keys: Keys, draft: Checkpoint) -> None:
 
 def _fusion(book: AxisBook, keys: Keys, draft: Checkpoint) -> None:
     if keys.get("norm_before_fc", BOOLEAN) and keys.get("fc_norm", BOOLEAN):
-        raise InputError(
-            f"{keys.where('fc_norm')}: found true beside norm_before_fc, expected one of the two"
-        )
+        raise PairError("norm", keys.where("fc_norm"), "true beside norm_before_fc", "one of the two")
     for axis, key, tensor in (
         ("tap_norm", "fc_norm", "fc_norm.0.weight"),
         ("concat_norm", "norm_before_fc", "input_norm.weight"),

@@ -1,0 +1,42 @@
+"""All known releases. Adding one is an entry here, and a rule where it reads something anew."""
+
+from __future__ import annotations
+
+from truedraft.contract import InputError
+from truedraft.formats.engines._types import Engine
+from truedraft.formats.engines.llama_cpp import LLAMA_CPP
+from truedraft.formats.engines.sglang import SGLANG
+from truedraft.formats.engines.speculators import SPECULATORS
+from truedraft.formats.engines.transformers import TRANSFORMERS
+from truedraft.formats.engines.vllm import VLLM
+
+ENGINES: tuple[Engine, ...] = (*VLLM, *SGLANG, *LLAMA_CPP, *TRANSFORMERS, *SPECULATORS)
+"""Releases of one engine stand together, older ones first."""
+
+
+def find_engines(text: str) -> tuple[Engine, ...]:
+    """The releases that `NAME[:VERSION[:RUNNER]]` means, one per runner.
+
+    A version may be shortened at a dot (`0.32` for 0.32.0) and stands for the newest that fits; without one
+    the newest is meant. Without a runner all runners of that release are. Raises `InputError` that lists
+    what is known if nothing fits.
+    """
+    name, _, rest = text.strip().lower().partition(":")
+    version, _, runner = rest.partition(":")
+    named = [engine for engine in ENGINES if engine.id.name == name]
+    if not named:
+        known = ", ".join(dict.fromkeys(engine.id.name for engine in ENGINES))
+        raise InputError(f"--engine {text[:80]}: no such engine, expected one of {known}")
+    fitting = [e for e in named if not version or f"{e.id.version}.".startswith(f"{version}.")]
+    newest = fitting[-1].id.version if fitting else ""
+    found = tuple(e for e in fitting if e.id.version == newest and runner in ("", e.id.runner))
+    if not found:
+        known = ", ".join(str(engine.id) for engine in named)
+        raise InputError(f"--engine {text[:80]}: this release is not known, expected one of {known}")
+    return found
+
+
+def siblings(engine: Engine) -> tuple[Engine, ...]:
+    """The other runners of the same release."""
+    release = (engine.id.name, engine.id.version)
+    return tuple(e for e in ENGINES if (e.id.name, e.id.version) == release and e is not engine)

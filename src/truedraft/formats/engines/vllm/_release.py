@@ -1,0 +1,44 @@
+"""A release of vLLM and one of its runners, and what all rules ask of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from truedraft.formats.engines._types import PairFiles
+
+V1_TAPS = "v1/worker/gpu_model_runner.py"
+V2_TAPS = "v1/worker/gpu/spec_decode/eagle/eagle3_utils.py"
+CONVERTER = "transformers_utils/configs/speculators/algos.py"
+DFLASH = "model_executor/models/qwen3_dflash.py"
+EAGLE3 = "model_executor/models/llama_eagle3.py"
+DSPARK_V2 = "v1/worker/gpu/spec_decode/dspark/speculator.py"
+
+
+@dataclass(frozen=True)
+class Release:
+    """`version`: (0, 26) means 0.26.0. `fork`: the DeepSeek-V4 branch of the founding reports."""
+
+    version: tuple[int, int]
+    runner: Literal["v1", "v2"]
+    fork: bool = False
+
+    @property
+    def v1(self) -> bool:
+        """Whether this is the older runner."""
+        return self.runner == "v1"
+
+    def since(self, minor: int) -> bool:
+        """Whether the release is 0.`minor` or newer."""
+        return self.version >= (0, minor)
+
+    def at(self, file: str) -> str:
+        """A file of this release, as a reference."""
+        name = "jasl/vllm@b5c0d43b" if self.fork else f"vLLM {self.version[0]}.{self.version[1]}"
+        return f"{name} {file}"
+
+
+def method(files: PairFiles) -> str:
+    """What vLLM runs the drafter as: DeepSpec's DFlash has DSpark's architecture."""
+    deepspec = files.native.dialect == "deepspec" and files.native.family == "dflash"
+    return "dspark" if deepspec else files.native.family
