@@ -18,8 +18,8 @@ Build = Callable[[Path], Subject]
 
 @dataclass(frozen=True)
 class Case:
-    """One rule: `broken` must give findings of `code` whose message or values hold all of `says`; `healthy`, the
-    same but for one thing, none of that code, at any severity. `severity`: of the finding.
+    """One rule: `broken` must give findings of `code` that say all of `says`; `healthy`, the same but for one
+    thing, none of that code, at any severity. `severity`: of the finding.
     """
 
     code: str
@@ -54,4 +54,3 @@ def found(subject: Subject, code: str) -> list[Finding]:
 def told(findings: list[Finding]) -> str:
     """All that findings say, for a look-up."""
     return " | ".join(f"{f.message} {f.where} {f.found} {f.expected} {f.fix}" for f in findings)
-

@@ -68,6 +68,43 @@ DEEPSPEC: dict[str, Any] = {
     "tie_word_embeddings": False,
 }
 
+SPECULATORS_DSPARK: dict[str, Any] = {
+    "speculators_model_type": "dspark",
+    "speculators_version": "0.9.0",
+    "architectures": ["DSparkSpeculator"],
+    "speculators_config": {
+        "algorithm": "dspark",
+        "proposal_methods": [{"proposal_type": "greedy", "speculative_tokens": 8}],
+        "verifier": {"name_or_path": "target", "architectures": ["Qwen3ForCausalLM"]},
+    },
+    "block_size": 8,
+    "sample_from_anchor": True,
+    "aux_hidden_state_layer_ids": [2, 4, 6],
+    "mask_token_id": 1,
+    "draft_vocab_size": 256,
+    "sliding_window_non_causal": False,
+    "markov_rank": 24,
+    "markov_head_type": "vanilla",
+    "enable_confidence_head": True,
+    "confidence_head_with_markov": True,
+    "transformer_layer_config": {
+        k: v
+        for k, v in DEEPSPEC.items()
+        if k in ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim")
+    }
+    | {
+        "model_type": "qwen3",
+        "num_hidden_layers": 3,
+        "vocab_size": 256,
+        "rms_norm_eps": 1e-6,
+        "hidden_act": "silu",
+        "attention_bias": False,
+        "layer_types": ["full_attention"] * 3,
+        "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
+    },
+}
+"""An anchor-first DSpark drafter in the speculators format."""
+
 DELETE = object()
 
 

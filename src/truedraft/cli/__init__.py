@@ -15,6 +15,7 @@ from importlib import import_module
 import click
 
 from truedraft import __version__
+from truedraft.cli._printable import printable
 from truedraft.contract import TruedraftError
 
 COMMANDS = {
@@ -92,5 +93,5 @@ def _run(argv: list[str]) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"truedraft: error: {message}", file=sys.stderr)
+    print(f"truedraft: error: {printable(message)}", file=sys.stderr)
     return code

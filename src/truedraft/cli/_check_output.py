@@ -3,22 +3,50 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from truedraft.checks import SCHEMA, SEVERITIES, Finding, Report
 from truedraft.cli._check_sarif import sarif_log
+from truedraft.cli._printable import printable
 from truedraft.cli._style import Style
 from truedraft.contract import format_value
+from truedraft.formats import Inspection
 
-Layout = Callable[[Report, Style, bool], Iterator[str]]
+
+@dataclass(frozen=True)
+class Page:
+    """What is printed, and how. `quiet`: one line per finding. `places`: see `places_of`."""
+
+    report: Report
+    style: Style
+    quiet: bool = False
+    places: Mapping[str, str] = field(default_factory=dict)
 
 
-def _text(report: Report, style: Style, quiet: bool) -> Iterator[str]:
+def places_of(pair: Inspection) -> dict[str, str]:
+    """Role -> its directory below the working directory, for tools that link findings to files.
+
+    Pairs that lie elsewhere have no place, and findings name `draft/config.json` as on the terminal.
+    """
+    here = Path.cwd()
+    out: dict[str, str] = {}
+    for checkpoint in (pair.target, pair.draft):
+        directory = checkpoint.directory.resolve()
+        if directory.is_relative_to(here):
+            out[checkpoint.role] = directory.relative_to(here).as_posix()
+    return out
+
+
+def _text(page: Page) -> Iterator[str]:
+    style, report = page.style, page.report
     for finding in report.findings:
         axis = f" {finding.axis}" if finding.axis else ""
-        head = f"{finding.severity} {finding.code}{axis}: {printable(finding.message)}"
+        head = printable(f"{finding.severity} {finding.code}{axis}: {finding.message}")
         yield style.warn(head) if finding.severity != "note" else head
-        if not quiet:
+        if not page.quiet:
             yield from _details(finding)
     counts = ", ".join(f"{n} {s}{'s' * (n > 1)}" for s in SEVERITIES if (n := report.count(s)))
     if report.undecided:
@@ -42,45 +70,61 @@ def _details(finding: Finding) -> Iterator[str]:
             yield f"  {name.ljust(8)}  {printable(value)}"
 
 
-def printable(text: str) -> str:
-    """Text from files that nobody vouches for, on one line and without control characters."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+def _json(page: Page) -> Iterator[str]:
+    report = page.report
+    yield _dumped(
+        {
+            "schema": SCHEMA,
+            "findings": [finding.to_json() for finding in report.findings],
+            "counts": {severity: report.count(severity) for severity in SEVERITIES},
+            "undecided": report.undecided or None,
+        }
+    )
 
 
-def _json(report: Report, style: Style, quiet: bool) -> Iterator[str]:
-    out = {
-        "schema": SCHEMA,
-        "findings": [finding.to_json() for finding in report.findings],
-        "counts": {severity: report.count(severity) for severity in SEVERITIES},
-        "undecided": report.undecided or None,
-    }
-    yield json.dumps(out, indent=2, ensure_ascii=False, allow_nan=False)
+def _sarif(page: Page) -> Iterator[str]:
+    yield _dumped(sarif_log(page.report, page.places))
 
 
-def _sarif(report: Report, style: Style, quiet: bool) -> Iterator[str]:
-    yield json.dumps(sarif_log(report), indent=2, ensure_ascii=False, allow_nan=False)
+def _dumped(value: Mapping[str, Any]) -> str:
+    """JSON that any reader and any terminal bears: no lone surrogates, no C1 or bidirectional controls."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    return "".join(c if c.isprintable() or c == "\n" else _escaped_json(c) for c in text)
+
+
+def _escaped_json(character: str) -> str:
+    return "\ufffd" if "\ud800" <= character <= "\udfff" else json.dumps(character)[1:-1]
 
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
-def _github(report: Report, style: Style, quiet: bool) -> Iterator[str]:
+def _github(page: Page) -> Iterator[str]:
     """Workflow commands (GitHub Actions documentation, "Setting an error message")."""
-    for finding in report.findings:
-        file = finding.where.partition("#")[0]
+    for finding in page.report.findings:
         title = f"{finding.code} {finding.axis or ''}".strip()
-        message = finding.message + (f"\nfix: {finding.fix}" if finding.fix else "")
-        properties = f"file={_escaped(file, ',:')},title={_escaped(title, ',:')}"
-        yield f"::{_COMMANDS[finding.severity]} {properties}::{_escaped(message)}"
-    if report.undecided:
-        yield f"::warning title=not checked::{_escaped(report.undecided)}"
+        properties = f"title={_property(title)}"
+        role, slash, file = finding.where.partition("#")[0].partition("/")
+        if slash and role in ("target", "draft"):
+            properties = f"file={_property(f'{page.places.get(role, role)}/{file}')},{properties}"
+        fix = f"%0Afix: {_data(finding.fix)}" if finding.fix else ""
+        yield f"::{_COMMANDS[finding.severity]} {properties}::{_data(finding.message)}{fix}"
+    if page.report.undecided:
+        yield f"::warning title=not checked::{_data(page.report.undecided)}"
 
 
-def _escaped(text: str, more: str = "") -> str:
-    for character in "%\r\n" + more:
-        text = text.replace(character, f"%{ord(character):02X}")
-    return printable(text)
+def _data(text: str) -> str:
+    return printable(text).replace("%", "%25")
 
 
-FORMATS: dict[str, Layout] = {"text": _text, "json": _json, "sarif": _sarif, "github": _github}
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+FORMATS: dict[str, Callable[[Page], Iterator[str]]] = {
+    "text": _text,
+    "json": _json,
+    "sarif": _sarif,
+    "github": _github,
+}
 """Name of `--format` -> the lines it prints."""

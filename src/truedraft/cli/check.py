@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from os.path import realpath
 from pathlib import Path
 
 import click
 
 from truedraft.checks import SEVERITIES, Severity, Subject, Usage, run_checks
 from truedraft.cli._check_input import boot_lines, pair_of, prompt_texts, records_of
-from truedraft.cli._check_output import FORMATS
+from truedraft.cli._check_output import FORMATS, Page, places_of
 from truedraft.cli._style import Style
 from truedraft.formats.engines import find_engines, read_engine, read_kv_layout, siblings
 
@@ -80,12 +81,13 @@ def command(
 ) -> int:
     """Find broken conventions of a pair in its files, and in what engines would make of them.
 
-    TARGET and DRAFT are directories or names of bundled pairs (tiny, tiny/dspark). Only configs and the
+    TARGET and DRAFT are directories or names of bundled pairs (tiny, tiny/dspark), with --network also hub
+    ids (ORG/NAME[@REVISION]; HF_ENDPOINT and HF_TOKEN are honoured). Only configs, tokenizer files and the
     headers of tensor files are read. Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 bad input, 3
     the drafter is of a family that cannot be checked.
     """
     releases = dict.fromkeys(engine for text in engines for engine in find_engines(text))
-    with pair_of(target, draft, overrides, network=network, weights=weights) as pair:
+    with pair_of(target, draft, overrides, network=network, weights=weights, quiet=quiet) as pair:
         others = dict.fromkeys(s for e in releases for s in siblings(e) if s not in releases)
         known = pair.contract is not None
         subject = Subject(
@@ -95,12 +97,13 @@ def command(
             usage=Usage(k, thinking, context, temperature, draft_sampling),
             weights=weights,
             boot_log=() if boot_log is None else boot_lines(boot_log),
-            kv_layout=None if kv_layout is None else read_kv_layout(kv_layout),
+            kv_layout=None if kv_layout is None else read_kv_layout(Path(realpath(kv_layout))),
             prompts=() if prompts is None else prompt_texts(prompts),
             records=() if records is None else records_of(records),
         )
         report = run_checks(subject, select=select, ignore=ignore, pedantic=pedantic)
-    for line in FORMATS["json" if as_json else layout](report, Style.for_stdout(), quiet):
+        page = Page(report, Style.for_stdout(), quiet, places_of(pair))
+    for line in FORMATS["json" if as_json else layout](page):
         click.echo(line)
     if fail_on != "never" and report.reaches(fail_on):  # type: ignore[arg-type]
         return 1

@@ -7,6 +7,7 @@ import json
 import click
 
 from truedraft.cli._contract_text import contract_lines
+from truedraft.cli._pair import local_pair
 from truedraft.cli._style import Style
 from truedraft.formats import resolve
 
@@ -21,15 +22,22 @@ from truedraft.formats import resolve
     metavar="AXIS=VALUE",
     help="Override an axis, or one entry: AXIS[i]=VALUE.",
 )
+@click.option(
+    "--network", is_flag=True, help="TARGET or DRAFT may be a hub id; headers are fetched by range."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--quiet", is_flag=True, help="Leave out the table: only the hash, and what is not settled.")
-def command(target: str, draft: str | None, overrides: tuple[str, ...], as_json: bool, quiet: bool) -> int:
+def command(
+    target: str, draft: str | None, overrides: tuple[str, ...], network: bool, as_json: bool, quiet: bool
+) -> int:
     """Print how the drafter of a pair was trained.
 
-    TARGET and DRAFT are directories or names of bundled pairs (tiny, tiny/dspark). Weights are not read,
-    and a directory with only a config.json will do. Unknown axes and conflicts are printed, with exit code 0.
+    TARGET and DRAFT are directories or names of bundled pairs (tiny, tiny/dspark), with --network also hub
+    ids (ORG/NAME[@REVISION]; HF_ENDPOINT and HF_TOKEN are honoured). Weights are not read, and a directory
+    with only a config.json will do. Unknown axes and conflicts are printed, with exit code 0.
     """
-    contract = resolve(target, draft, overrides).contract
+    with local_pair(target, draft, network=network, quiet=quiet) as names:
+        contract = resolve(*names, overrides).contract
     if as_json:
         click.echo(json.dumps(contract.to_json(), indent=2, ensure_ascii=False, allow_nan=False))
     else:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from truedraft.contract._errors import InputError
+from truedraft.contract._errors import InputError, PairError
 from truedraft.contract._values import Record, Value, ValueType, format_value
 
 if TYPE_CHECKING:
@@ -95,14 +95,14 @@ class Axis:
         return value
 
     def check(self, value: Value, where: str) -> None:
-        """Raise `InputError` naming `where` unless `value` is of this axis's type."""
+        """Raise `PairError` naming `where` unless `value` is of this axis's type."""
         entries = value if isinstance(value, tuple) and self.extent != "scalar" else (value,)
         if self.extent != "scalar" and not isinstance(value, tuple):
             raise InputError(f"{where}: found {value!r}, expected a list ({self.type.expects} each)")
         for entry in entries:
             if not self.type.accepts(entry):
                 found = format_value(entry) if isinstance(entry, Record) else repr(entry)
-                raise InputError(f"{where}: found {found:.80}, expected {self.type.expects}")
+                raise PairError("value", where, f"{found:.80}", self.type.expects, axis=self.name)
 
     def normal(self, value: Value) -> Value:
         """The one form of a checked value, so that equal meanings hash alike."""

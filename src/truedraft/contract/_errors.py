@@ -28,15 +28,18 @@ class InputError(TruedraftError):
 class PairError(InputError):
     """The files of a pair can be read but contradict each other, or ask for what does not exist.
 
-    `topic` is what they disagree about (`taps`, `vocabulary`, …); `where` a file and key or tensor. The
-    message is "where: detail, found …, expected …".
+    `topic` is what they disagree about (`taps`, `vocabulary`, …; `value` for one that `axis` cannot have);
+    `where` is a file and key or tensor. The message is "where: detail, found …, expected …".
     """
 
-    def __init__(self, topic: str, where: str, found: str, expected: str, detail: str = "") -> None:
+    def __init__(
+        self, topic: str, where: str, found: str, expected: str, detail: str = "", axis: str | None = None
+    ) -> None:
         self.topic = topic
         self.where = where
         self.found = found
         self.expected = expected
+        self.axis = axis
         super().__init__(f"{where}: {detail + ', ' if detail else ''}found {found}, expected {expected}")
 
 

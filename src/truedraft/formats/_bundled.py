@@ -36,7 +36,7 @@ def locate(name: str | Path) -> Located:
     known = ", ".join(bundled_pairs()) or "none"
     raise InputError(
         f"{str(name)!r:.200}: no such directory and no bundled pair (bundled: {known}); a hub id must be "
-        "downloaded first, truedraft does not use the network"
+        "downloaded first, or have its headers fetched with --network (check, contract)"
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from truedraft.contract import InputError
+from truedraft.formats._inside import need_file
 
 CONFIG_BYTES = 4 * 2**20
 """Largest config file that is read; published ones are below 100 kB."""
@@ -26,9 +27,8 @@ def load_object(path: Path, *, limit: int = CONFIG_BYTES) -> dict[str, Any]:
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """All of a regular file of at most `limit` bytes."""
-    if not path.is_file():
-        raise InputError(f"{path}: no such file" if not path.exists() else f"{path}: not a regular file")
+    """All of a regular file of at most `limit` bytes that is no link out of its directory (`find_file`)."""
+    need_file(path.parent, path.name)
     try:
         with path.open("rb") as file:
             data = file.read(limit + 1)

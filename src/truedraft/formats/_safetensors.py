@@ -13,10 +13,13 @@ from types import MappingProxyType
 from typing import Any
 
 from truedraft.contract import InputError
+from truedraft.formats._inside import find_file, need_file
 from truedraft.formats._json import load_object, parse_object
 
-HEADER_BYTES = 100_000_000
-INDEX_BYTES = 32 * 2**20
+HEADER_BYTES = 16 * 2**20
+"""Longest header that is read. The format allows 100 MB; the largest published ones are near 1 MB."""
+INDEX_BYTES = 16 * 2**20
+"""Longest index that is read: some 180 000 tensors, more than DeepSeek-V4-Pro has."""
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 
@@ -29,7 +32,7 @@ DTYPE_BITS = {
 _MAX_RANK = 32
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TensorInfo:
     """One header entry. `begin`, `end`: byte range relative to the end of the header."""
 
@@ -39,7 +42,7 @@ class TensorInfo:
     end: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TensorRef:
     """Where a tensor lies: file, its name in that file, dtype (`F32`, `BF16`, …) and shape.
 
@@ -62,7 +65,7 @@ def read_header(path: Path | str) -> Mapping[str, TensorInfo]:
     """The tensors of one safetensors file, by name.
 
     Raises `InputError` with one line if the file is missing, truncated, or its header lies: length beyond
-    the file or above 100 MB, no UTF-8 JSON object, duplicate names, unknown dtype, bad shape, byte ranges
+    the file or above 16 MiB, no UTF-8 JSON object, duplicate names, unknown dtype, bad shape, byte ranges
     that do not match dtype and shape, overlap, leave holes, or end beyond or before the file's end.
     """
     path = Path(path)
@@ -84,31 +87,39 @@ def find_tensors(directory: Path) -> Mapping[str, TensorRef]:
     `model.safetensors` wins over an index, as in transformers. Raises `InputError` if a shard is missing,
     lacks a tensor that the index places in it, or is named outside the directory.
     """
-    single = directory / SINGLE
-    if single.exists():
+    single = find_file(directory, SINGLE)
+    if single is not None:
         return MappingProxyType({n: _ref(single, n, info) for n, info in read_header(single).items()})
-    index = directory / INDEX
-    if not index.exists():
+    index = find_file(directory, INDEX)
+    if index is None:
         return MappingProxyType({})
-    weight_map = load_object(index, limit=INDEX_BYTES).get("weight_map")
-    if not isinstance(weight_map, dict):
-        raise InputError(f"{index}#/weight_map: expected an object from tensor names to shard files")
     headers: dict[str, Mapping[str, TensorInfo]] = {}
     tensors: dict[str, TensorRef] = {}
-    for name, shard in weight_map.items():
-        if not isinstance(shard, str) or not _is_plain_name(shard):
-            raise InputError(f"{index}#/weight_map/{name}: found {shard!r}, expected a file in {directory}")
+    for name, shard in read_index(index).items():
         if shard not in headers:
-            headers[shard] = read_header(directory / shard)
+            headers[shard] = read_header(need_file(directory, shard))
         if name not in headers[shard]:
             raise InputError(f"{index}#/weight_map/{name}: shard {shard} has no such tensor")
         tensors[name] = _ref(directory / shard, name, headers[shard][name])
     return MappingProxyType(tensors)
 
 
+def read_index(index: Path) -> Mapping[str, str]:
+    """Tensor names to shard names, of an index file; `InputError` for a shard outside its directory."""
+    weight_map = load_object(index, limit=INDEX_BYTES).get("weight_map")
+    if not isinstance(weight_map, dict):
+        raise InputError(f"{index}#/weight_map: expected an object from tensor names to shard files")
+    for name, shard in weight_map.items():
+        if not isinstance(shard, str) or not _is_plain_name(shard):
+            raise InputError(
+                f"{index}#/weight_map/{name}: found {shard!r:.80}, expected a file in {index.parent}"
+            )
+    return weight_map
+
+
 def _raw_header(path: Path) -> tuple[dict[str, Any], int]:
     if not path.is_file():
-        raise InputError(f"{path}: no such file")
+        raise InputError(f"{path}: no such file" if not path.exists() else f"{path}: not a regular file")
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)

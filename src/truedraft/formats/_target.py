@@ -6,6 +6,7 @@ from typing import Any
 
 from truedraft.contract import InputError, TargetSpec
 from truedraft.formats._checkpoint import Checkpoint
+from truedraft.formats._inside import find_file
 from truedraft.formats._json import load_object
 from truedraft.formats._keys import BOOLEAN, INTEGER, OBJECT, TEXT, TEXTS, Keys
 
@@ -76,10 +77,10 @@ def _layer_kinds(keys: Keys, prefix: str, layers: int) -> tuple[str, ...]:
 
 def _stop_tokens(checkpoint: Checkpoint, prefix: str) -> tuple[int, ...]:
     """Stop ids; those of `generation_config.json` replace the config's, as in `transformers` generation."""
-    generation = checkpoint.directory / "generation_config.json"
+    generation = find_file(checkpoint.directory, "generation_config.json")
     found: Any = None
     pointer, file = "/eos_token_id", "generation_config.json"
-    if generation.exists():
+    if generation is not None:
         found = load_object(generation).get("eos_token_id")
     if found is None:
         file = "config.json"

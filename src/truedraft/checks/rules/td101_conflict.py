@@ -1,7 +1,8 @@
 """Two sources contradict each other about one convention.
 
 What it finds
-    An axis for which two keys, a key and a tensor, or a key and the producer's published rule give different values.
+    An axis for which two keys, a key and a tensor, or a key and the producer's published rule give different
+    values.
 Why it matters
     Every loader takes one of them, and not all the same one. `truedraft run` refuses such a pair.
 In acceptance

@@ -35,7 +35,7 @@ class _Release:
     partial: bool
 
     def refusals(self, files: PairFiles) -> Iterator[Refusal]:
-        if files.speculators:
+        if files.speculators and not files.has("model_type"):
             why = "the config has no model_type, and speculators' format is not known to it"
             yield Refusal(
                 why, "draft/config.json", "sglang utils/hf_transformers", "flatten the config first"
@@ -110,6 +110,8 @@ class _Release:
             return
         sliding = files.sliding(files.keys)
         stated = files.keys.get("is_causal", BOOLEAN)
+        if stated is None and files.native.dialect == "transformers":
+            stated = False  # MuseGlimmerAssistantConfig sets it
         if sliding is None:
             why = "without layer_types every layer is full, bidirectional and without a window"
             yield Fact("attention.window", (None,) * files.layers, why, _MODEL, fix="state layer_types")
@@ -137,8 +139,7 @@ class _Release:
 
     def tables(self, files: PairFiles) -> Iterator[Fact]:
         if files.native.family == "eagle3":
-            why = "the embedding is always the target's"
-            yield Fact("embedding.source", "target", why, "sglang eagle_worker_v2.py", severity="note")
+            yield from _eagle_tables(files)
             return
         why = "embedding and head are the target's; own ones are skipped without a word"
         grave: Severity = "note" if files.native.get("head.vocabulary_map") == "none" else "error"
@@ -201,6 +202,17 @@ def _eagle_taps(files: PairFiles) -> Iterator[Fact]:
         yield Fact(
             "taps.layers", taps, why, _AUX, "0.00 instead of 0.47 (tokenspeed#526, the same default)", fix
         )
+
+
+def _eagle_tables(files: PairFiles) -> Iterator[Fact]:
+    why = "the embedding is always the target's"
+    yield Fact("embedding.source", "target", why, "sglang eagle_worker_v2.py", severity="note")
+    if files.has("draft_vocab_size"):
+        why = "draft_vocab_size is declared, so it builds a head of its own, filled or not"
+        cost = "accept len 1.00 where the checkpoint ships no head (sglang#27908)"
+        yield Fact("head.source", "own", why, _EAGLE, cost, "remove draft_vocab_size, or ship lm_head.weight")
+    else:
+        yield Fact("head.source", "target", "without draft_vocab_size the head is the target's", _EAGLE)
 
 
 def _layer_refusals(files: PairFiles) -> Iterator[Refusal]:

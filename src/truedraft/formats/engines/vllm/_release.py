@@ -38,6 +38,15 @@ class Release:
         return f"{name} {file}"
 
 
+SINCE = {"laguna": 26, "transformers": 28}
+"""Dialects that came later than DFlash itself, and the release (0.N) that registers their architecture."""
+
+
+def generic(files: PairFiles) -> bool:
+    """Whether the drafter runs on the generic DFlash model; Laguna's own is its producer's reference."""
+    return not files.embedded and files.native.dialect != "laguna" and method(files) in ("dflash", "dspark")
+
+
 def method(files: PairFiles) -> str:
     """What vLLM runs the drafter as: DeepSpec's DFlash has DSpark's architecture."""
     deepspec = files.native.dialect == "deepspec" and files.native.family == "dflash"

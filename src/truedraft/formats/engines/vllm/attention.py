@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from truedraft.formats._keys import BOOLEAN, INTEGER
 from truedraft.formats.engines._types import Fact, PairFiles
-from truedraft.formats.engines.vllm._release import CONVERTER, DFLASH, Release, method
+from truedraft.formats.engines.vllm._release import CONVERTER, DFLASH, Release, generic
 
 _WINDOW_COST = "fine below W, then late positions fall to exactly 0 (AEON#6)"
 _CAUSAL_COST = "not visible in acceptance on a weak drafter, 297 of 591 proposals differ on a trained one"
@@ -18,7 +18,7 @@ _CAUSAL_COST = "not visible in acceptance on a weak drafter, 297 of 591 proposal
 
 def attention(release: Release, files: PairFiles) -> Iterator[Fact]:
     """Windows, how they are counted, and causality, for block drafters outside DeepSeek-V4."""
-    if files.embedded or method(files) not in ("dflash", "dspark"):
+    if not generic(files):
         return
     windows = _windows(files) if release.since(26) else (None,) * files.layers
     why = "layer_types with sliding_window, or dflash_config.use_swa"
@@ -74,6 +74,8 @@ def _per_layer(
 
 
 def _flag(release: Release, files: PairFiles) -> tuple[bool | None, str, str]:
+    if files.native.dialect == "transformers":
+        return False, "MuseGlimmerAssistantConfig sets causal=false", ""
     if not files.speculators:
         return files.keys.get("dflash_config/causal", BOOLEAN), "dflash_config.causal", ""
     if not release.since(26) or files.native.family != "dflash":

@@ -25,6 +25,10 @@ def slots(release: Release, files: PairFiles) -> Iterator[Fact]:
         yield from _fork_width(release, files)
     elif kind == "dspark":
         yield from _dspark(release, files)
+        if not release.since(28) and files.native.get("confidence.input") not in (None, "none"):
+            why = "the confidence head's weights are skipped"
+            at = release.at("models/qwen3_dspark.py")
+            yield Fact("confidence.input", "none", why, at, fix="0.28.0 or newer", severity="note")
 
 
 def _dspark(release: Release, files: PairFiles) -> Iterator[Fact]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from truedraft.formats._keys import INTEGER, INTEGERS, OBJECT, TEXT
 from truedraft.formats.engines._types import PairFiles, Refusal
-from truedraft.formats.engines.vllm._release import DFLASH, EAGLE3, Release, method
+from truedraft.formats.engines.vllm._release import DFLASH, EAGLE3, SINCE, Release, method
 from truedraft.formats.engines.vllm.taps import TOP
 
 _USE_V2 = "VLLM_USE_V2_MODEL_RUNNER=1"
@@ -31,6 +31,10 @@ def refusals(release: Release, files: PairFiles) -> Iterator[Refusal]:
 def _methods(release: Release, files: PairFiles, kind: str) -> Iterator[Refusal]:
     if release.fork:
         return
+    first = SINCE.get(files.native.dialect)
+    if first is not None and not release.since(first):
+        why = "this release does not know the drafter's architecture"
+        yield Refusal(why, _ARCHITECTURES, release.at("models/registry.py"), f"0.{first}.0 or newer")
     if kind == "dspark" and not release.since(26):
         why = "this release has no DSpark"
         yield Refusal(why, _ARCHITECTURES, release.at("config/speculative.py"), "0.26.0 or newer")

@@ -15,7 +15,7 @@ _INTERLEAVED = ("deepseek", "glm_moe_dsa")
 
 def rope(release: Release, files: PairFiles) -> Iterator[Fact]:
     """Base, rotated dimensions and layout of drafters outside DeepSeek-V4."""
-    if files.embedded or not files.layers:
+    if files.embedded or not files.layers or files.native.dialect == "laguna":
         return
     keys = files.decoder
     stated = [

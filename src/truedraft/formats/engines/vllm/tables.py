@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from truedraft.formats._keys import NUMBER
 from truedraft.formats.engines._types import Fact, PairFiles
-from truedraft.formats.engines.vllm._release import DFLASH, Release, method
+from truedraft.formats.engines.vllm._release import DFLASH, Release, generic
 
 
 def tables(release: Release, files: PairFiles) -> Iterator[Fact]:
     """What block drafters outside DeepSeek-V4 embed and score with."""
-    if files.embedded or method(files) not in ("dflash", "dspark"):
+    if not generic(files):
         return
     yield from _scalars(release, files)
     full = files.native.get("head.vocabulary_map") == "none"

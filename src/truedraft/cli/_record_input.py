@@ -1,0 +1,91 @@
+"""Acceptance records from JSON lines that nobody vouches for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
+
+from truedraft.contract import AcceptanceRecord, InputError
+from truedraft.formats._json import parse_object
+
+MOST = 2**53
+"""Whole numbers beyond this are no counts; JSON readers round them."""
+
+
+def parse_records(data: bytes, name: str) -> tuple[AcceptanceRecord, ...]:
+    """One record per line of the file `name`, whose content is `data`; empty lines are skipped.
+
+    Raises `InputError` of one line for the first bad line: it names file, line, key, what was found and what
+    was expected. Unknown keys are refused: they could be misspelt settings.
+    """
+    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    places = ((line, f"{name}:{number}") for number, line in enumerate(lines, start=1))
+    records = tuple(_record(parse_object(line, where), where) for line, where in places if line.strip())
+    if not records:
+        raise InputError(f"{name}: found no record, expected one JSON object per line")
+    return records
+
+
+def _record(line: dict[str, Any], where: str) -> AcceptanceRecord:
+    known = {entry.name: entry for entry in fields(AcceptanceRecord)}
+    unknown = next((key for key in line if key not in known), None)
+    if unknown is not None:
+        raise InputError(f"{where}#/{unknown:.80}: unknown key, expected one of {', '.join(known)}")
+    given: dict[str, Any] = {}
+    for name, entry in known.items():
+        if name in line:
+            given[name] = _value(line[name], _KINDS[str(entry.type)], f"{where}#/{name}")
+        elif entry.default is MISSING:
+            raise InputError(f"{where}#/{name}: missing, expected {_KINDS[str(entry.type)].expects}")
+    if given.get("schema", 1) != 1:
+        raise InputError(f"{where}#/schema: found {given['schema']}, expected 1")
+    _check_rounds(given["proposed"], given["accepted"], where)
+    return AcceptanceRecord(**given)
+
+
+def _check_rounds(proposed: tuple[int, ...], accepted: tuple[int, ...], where: str) -> None:
+    if len(proposed) != len(accepted):
+        raise InputError(
+            f"{where}#/accepted: found {len(accepted)} rounds, expected {len(proposed)} as in proposed"
+        )
+    for number, (most, count) in enumerate(zip(proposed, accepted, strict=True)):
+        if count > most:
+            raise InputError(f"{where}#/accepted/{number}: found {count}, expected 0 to {most} (proposed)")
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A JSON type: `expects` completes "expected …"."""
+
+    expects: str
+    accepts: Callable[[Any], bool]
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST
+
+
+def _is_number(value: object) -> bool:
+    return _is_count(value) or (isinstance(value, float) and math.isfinite(value) and value >= 0)
+
+
+_COUNT = _Kind("a whole number >= 0", _is_count)
+
+# By the annotations of `AcceptanceRecord`.
+_KINDS = {
+    "str": _Kind("a string", lambda value: isinstance(value, str)),
+    "int": _COUNT,
+    "float": _Kind("a number >= 0", _is_number),
+    "int | None": _Kind("a whole number >= 0 or null", lambda value: value is None or _is_count(value)),
+    "tuple[int, ...]": _Kind("a list of whole numbers >= 0", lambda value: isinstance(value, list)),
+}
+
+
+def _value(value: Any, kind: _Kind, where: str) -> Any:
+    if not kind.accepts(value):
+        raise InputError(f"{where}: found {value!r:.80}, expected {kind.expects}")
+    if isinstance(value, list):
+        return tuple(_value(entry, _COUNT, f"{where}/{index}") for index, entry in enumerate(value))
+    return value
