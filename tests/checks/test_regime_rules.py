@@ -124,7 +124,7 @@ def test_a_huge_tokenizer_is_not_compared(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(files, "PARSED_BYTES", 100)
     subject = tokenizers(tokenizer({"a": 0}), tokenizer({str(i): i for i in range(100)}))(tmp_path)
     (finding,) = found(subject, "TD301")
-    assert (finding.severity, finding.where) == ("note", "target/tokenizer.json")
+    assert (finding.severity, finding.where) == ("note", "draft/tokenizer.json")
     assert "too large to be compared" in finding.message
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from truedraft.checks._finding import Finding, Severity
 from truedraft.checks._subject import Subject
+from truedraft.checks.rules._where import place
 from truedraft.contract import Difference, Sourced, Value, diff, format_value
 from truedraft.formats.engines import Fact, Reading
 
@@ -57,7 +58,7 @@ def _finding(
         severity=fact.severity if settled and not doubt else _at_most_warning(fact),
         confidence="certain" if settled and not doubt else "likely" if settled else "possible",
         message=f"{reading.engine.id} {verb} {shown}, {says}: {fact.why}" + _cost(fact),
-        where=_where(entry.left),
+        where=place(entry.left),
         axis=entry.axis,
         found=_value(entry.right),
         expected=_value(entry.left) if settled else None,
@@ -72,13 +73,6 @@ def _at_most_warning(fact: Fact) -> Severity:
 
 def _cost(fact: Fact) -> str:
     return f"; cost: {fact.cost}" if fact.cost else ""
-
-
-def _where(sourced: Sourced) -> str:
-    source = sourced.source
-    if source is not None and "#" in source.where and source.kind in ("stated", "shape"):
-        return source.where
-    return "draft/config.json"
 
 
 def _show(sourced: Sourced, words: Words) -> str:

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 
 from truedraft.checks._finding import Finding
 from truedraft.checks._subject import Subject
+from truedraft.checks.rules._where import place
 from truedraft.contract import AXES
 
 CODE = "TD101"
@@ -40,7 +41,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             severity="error" if needed else "warning",
             confidence="certain",
             message=f"sources disagree: {conflict}",
-            where=others[0].source.where if others[0].source else "draft/config.json",
+            where=place(others[0]),
             axis=conflict.axis,
             found=others[0].value,
             expected=first.value,

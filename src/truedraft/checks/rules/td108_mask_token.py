@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from truedraft.checks._finding import Finding
 from truedraft.checks._subject import Subject
 from truedraft.checks.rules._contradiction import contradiction
+from truedraft.checks.rules._where import place
 
 CODE = "TD108"
 NAME = "mask-token"
@@ -35,13 +36,12 @@ def check(subject: Subject) -> Iterator[Finding]:
     contract = subject.contract
     mask = None if contract is None else contract.get("block.mask_token_id")
     if contract is not None and mask is not None and mask in contract.target.stop_token_ids:
-        source = contract.axes["block.mask_token_id"].source
         yield Finding(
             code=CODE,
             severity="warning",
             confidence="possible",
             message=f"the mask token {mask} is also a stop token of the target",
-            where=source.where if source is not None else "draft/config.json",
+            where=place(contract.axes["block.mask_token_id"]),
             axis="block.mask_token_id",
             found=mask,
             fix="make sure that the drafter was trained with it",

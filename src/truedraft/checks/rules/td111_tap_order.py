@@ -21,6 +21,7 @@ from collections.abc import Iterator
 
 from truedraft.checks._finding import Finding
 from truedraft.checks._subject import Subject
+from truedraft.checks.rules._where import place
 from truedraft.checks.rules._words import layers
 
 CODE = "TD111"
@@ -33,13 +34,12 @@ def check(subject: Subject) -> Iterator[Finding]:
     taps = () if contract is None else contract.tuple_of("taps.layers")
     ids = [int(str(tap)) for tap in taps]
     if contract is not None and ids != sorted(ids):
-        source = contract.axes["taps.layers"].source
         yield Finding(
             code=CODE,
             severity="warning",
             confidence="certain",
             message=f"taps are listed as {layers(taps)}, and vLLM and SGLang capture in the order of layers",
-            where=source.where if source is not None and "#" in source.where else "draft/config.json",
+            where=place(contract.axes["taps.layers"]),
             axis="taps.layers",
             found=taps,
             expected=tuple(sorted(ids)),

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 
 from truedraft.checks._finding import Finding
 from truedraft.checks._subject import Subject
+from truedraft.checks.rules._where import place
 from truedraft.formats.traps import target_rope_base
 
 CODE = "TD115"
@@ -34,14 +35,13 @@ def check(subject: Subject) -> Iterator[Finding]:
         return
     base = target_rope_base(subject.pair.target)
     own = set(contract.tuple_of("rope.theta"))
-    source = contract.axes["rope.theta"].source
     if base is not None and own and own != {base}:
         yield Finding(
             code=CODE,
             severity="note",
             confidence="possible",
             message="the drafter's rope base is not the target's",
-            where=source.where if source is not None and "#" in source.where else "draft/config.json",
+            where=place(contract.axes["rope.theta"]),
             axis="rope.theta",
             found=contract.get("rope.theta"),
             expected=base,

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 
 from truedraft.checks._finding import Finding
 from truedraft.checks._subject import Subject
+from truedraft.checks.rules._where import place
 
 CODE = "TD423"
 NAME = "too-many-drafts"
@@ -33,13 +34,12 @@ def check(subject: Subject) -> Iterator[Finding]:
     most = None if contract is None else contract.get("block.proposals")
     if contract is None or k is None or most is None or k <= most:
         return
-    source = contract.axes["block.proposals"].source
     yield Finding(
         code=CODE,
         severity="error",
         confidence="likely",
         message=f"{k} drafts per round are asked for, but a trained block yields {most}",
-        where=source.where if source is not None and "#" in source.where else "draft/config.json",
+        where=place(contract.axes["block.proposals"]),
         axis="block.proposals",
         found=k,
         expected=most,
