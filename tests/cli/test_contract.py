@@ -211,3 +211,19 @@ def test_output_that_cannot_hold_the_characters(encoding: str) -> None:
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"residual" in done.stdout
+
+
+def test_engine_shows_what_a_release_would_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["contract", "tiny/dflash", "--engine", "vllm:0.20.1:v1", "--json"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert out["dialect"] == "vllm:0.20.1:v1"
+    assert out["axes"]["taps.layers"]["value"] == [-1, 2, 5]
+    assert out["deployment"]["block_drop"] is True
+    assert out["refusals"] == []
+    assert main(["contract", "tiny/dflash", "--engine", "vllm:0.32.0:v1", "--quiet"]) == 0
+    assert "vllm:0.32.0:v1 does not run this pair: Model Runner V1" in capsys.readouterr().out
+
+
+def test_engine_must_be_one_runner(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["contract", "tiny", "--engine", "vllm:0.32"]) == 2
+    assert "expected one: vllm:0.32.0:v1 or vllm:0.32.0:v2" in capsys.readouterr().err
