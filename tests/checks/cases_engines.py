@@ -48,7 +48,9 @@ CONVERTED: dict[str, Any] = {
     "draft_vocab_size": 128,
     "norm_before_residual": False,
     "transformer_layer_config": {
-        k: v for k, v in EAGLE3.items() if k not in ("architectures", "eagle_aux_hidden_state_layer_ids")
+        k: v
+        for k, v in EAGLE3.items()
+        if k not in ("architectures", "draft_vocab_size", "eagle_aux_hidden_state_layer_ids")
     },
 }
 """The same in the speculators format."""

@@ -40,7 +40,9 @@ def test_manual_page(rule) -> None:
     assert lines[0].endswith(".")
     assert len(lines[0]) <= 110
     for heading in SECTIONS:
-        assert lines[lines.index(heading) + 1].startswith("    ")
+        first = lines[lines.index(heading) + 1]
+        assert first.startswith("    ")
+        assert first.strip()[0] not in ",.;:)"
     assert find_rule(rule.name) is rule
 
 

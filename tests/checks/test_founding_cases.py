@@ -243,9 +243,14 @@ def test_gamma_from_the_wrong_key(tmp_path: Path) -> None:
     assert (asked["block.width"], asked["block.proposals"]) == (8, 7)
     modules = changed(V4, {"num_nextn_predict_layers": 3})
     stages = Subject(inspect(write(tmp_path / "modules", modules)))
-    refused = told(found(read(stages, "vllm:0.30.0:v2"), "TD420"))
+    refused = told(found(read(stages, "vllm:0.30.0:v2", asked=5), "TD420"))
     assert "num_speculative_tokens:5 must be divisible by n_predict=3" in refused
-    assert found(read(stages, "vllm:0.32.0:v2"), "TD420") == []
+    assert found(read(stages, "vllm:0.32.0:v2", asked=5), "TD420") == []
+    assert reading(stages, "vllm:0.30.0:v2")["block.proposals"] == 3
+    whole = Subject(inspect(write(tmp_path / "whole", V4)))
+    assert reading(whole, "vllm:0.28.0:v2")["block.proposals"] == 1
+    assert "found 1" in told(found(read(whole, "vllm:0.26.0:v2"), "TD420"))
+    assert found(read(whole, "vllm:0.26.0:v2", asked=5), "TD420") == []
 
 
 # The boot log.
@@ -257,7 +262,7 @@ def test_boot_log_is_explained_for_the_version_and_the_runner(tmp_path: Path) ->
     )
     subject = read(hybrid(tmp_path, COVERED), FORK_V1)
     (wrong,) = found(log(subject, line + "(40, 41, 42)"), "TD430")
-    assert "the engine captures the outputs of 39/40/41, the contract says 40/41/42" in wrong.message
+    assert f"{FORK_V1} captures the outputs of 39/40/41, the contract says 40/41/42" in wrong.message
     assert wrong.severity == "error"
     assert wrong.fix == "the line must read (41, 42, 43)"
     (right,) = found(log(subject, line + "(41, 42, 43)"), "TD430")
@@ -266,6 +271,7 @@ def test_boot_log_is_explained_for_the_version_and_the_runner(tmp_path: Path) ->
     assert "by its reading vllm-jasl:b5c0d43b:v1 would capture 39/40/41" in right.message
     (second,) = found(log(subject, "Using Eagle3 auxiliary layers from config: (41, 42, 43)"), "TD430")
     assert second.severity == "note"
+    assert "vLLM's V2 runner captures" in second.message
 
 
 def test_every_axis_has_exactly_one_engine_rule() -> None:

@@ -96,8 +96,8 @@ class Keys:
             path = (*parents, key)
             pointer = "/".join(path)
             inside = any(used.startswith(pointer + "/") for used in self._used)
-            if key.startswith("_") or (pointer in self._used and not inside):
-                continue
+            if key.startswith("_") or value is None or (pointer in self._used and not inside):
+                continue  # an annotation, a null, which states nothing, or a key that was read
             if isinstance(value, dict) and inside:
                 yield from self._unread(value, path)
             elif pointer not in self._used:

@@ -26,7 +26,7 @@ def differences(
         return
     open_axes = {conflict.axis for conflict in native.conflicts}
     for reading in subject.readings:
-        if reading.refusals:
+        if reading.refused:
             continue
         for entry in _distinct(diff(native, reading.contract)):
             if entry.axis in axes:

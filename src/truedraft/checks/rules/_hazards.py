@@ -12,12 +12,12 @@ def hazards(subject: Subject, code: str, topic: str) -> Iterator[Finding]:
     """A finding per hazard of a topic, for each engine that was asked about and runs the pair."""
     for reading in subject.readings:
         for hazard in reading.hazards:
-            if hazard.topic == topic and not reading.refusals:
+            if hazard.topic == topic and not reading.refused:
                 cost = f"; cost: {hazard.cost}" if hazard.cost else ""
                 yield Finding(
                     code=code,
                     severity=hazard.severity,
-                    confidence="likely",
+                    confidence="possible" if topic == "prefix_cache" else "likely",
                     message=f"{reading.engine.id}: {hazard.why}{cost}",
                     where="draft/config.json",
                     fix=hazard.fix,

@@ -58,12 +58,19 @@ def check(subject: Subject) -> Iterator[Finding]:
             continue
         key = pointer.rpartition("/")[2]
         near = difflib.get_close_matches(key, _KNOWN, n=1, cutoff=0.85)
-        hint = f"; did its writer mean {near[0]}?" if near else ""
+        hint, fix = "", "remove it, or find out what its producer meant"
+        if near and near[0] == key:
+            hint, fix = (
+                ", a known key in a place where none looks for it",
+                "move it to where its producer writes it",
+            )
+        elif near:
+            hint, fix = f"; did its writer mean {near[0]}?", f"rename it to {near[0]}"
         yield Finding(
             code=CODE,
             severity="warning",
             confidence="likely" if near else "possible",
             message=f"no reader uses {pointer.lstrip('/')}{hint}",
             where=where,
-            fix=f"rename it to {near[0]}" if near else "remove it, or find out what its producer meant",
+            fix=fix,
         )

@@ -4,8 +4,8 @@ What it finds
     A drafter inside a checkpoint (DeepSeek-V4 mtp.*) whose target directory is another one: compress_ratios
     without entries for the stages, or other ones, or dspark_* keys that only the drafter's config has.
 Why it matters
-    Engines address stages at num_hidden_layers + i and look rope, window and block size up in the TARGET's
-    config. What they take beyond its end is a default that nobody trained.
+    Engines address stages at num_hidden_layers + i and build them from the TARGET's config. The fork of the
+    founding reports looked rope and block size up there; upstream vLLM takes rope base and window from it.
 In acceptance
     YaRN on stages that never saw it; a block size of 0; both with correct text.
 Example
@@ -36,9 +36,9 @@ def check(subject: Subject) -> Iterator[Finding]:
     if (found := foreign_stages(pair.target, pair.draft, contract)) is not None:
         yield Finding(
             code=CODE,
-            severity="warning",
+            severity="note",
             confidence="certain",
-            message=f"the target's config has {found[1]}; engines look the rope of a stage up there",
+            message=f"the target's config has {found[1]}; the founding fork looks a stage's rope up there",
             where=found[0],
             axis="rope.scaling",
             found=found[1],
@@ -50,7 +50,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     if where is not None:
         yield Finding(
             code=CODE,
-            severity="warning",
+            severity="note",
             confidence="likely",
             message="dspark_block_size stands in the drafter's config only; a reader of the target's gets 0",
             where=where,

@@ -18,19 +18,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from truedraft.checks._finding import Finding
+from truedraft.checks._finding import Finding, Severity
 from truedraft.checks._subject import Subject
-from truedraft.formats.engines import Reading
+from truedraft.formats.engines import Reading, Refusal
 
 CODE = "TD420"
 NAME = "engine-refuses"
+
+
+def _severity(subject: Subject, reading: Reading, refusal: Refusal) -> Severity:
+    if _other_runner(subject, reading):
+        return "note"
+    return "error" if refusal.certain else "warning"
 
 
 def _other_runner(subject: Subject, reading: Reading) -> bool:
     """Whether another runner of the same release was asked about and runs the pair."""
     release = (reading.engine.id.name, reading.engine.id.version)
     others = [r for r in subject.readings if r is not reading]
-    return any((r.engine.id.name, r.engine.id.version) == release and not r.refusals for r in others)
+    return any((r.engine.id.name, r.engine.id.version) == release and not r.refused for r in others)
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -39,8 +45,8 @@ def check(subject: Subject) -> Iterator[Finding]:
         for refusal in reading.refusals:
             yield Finding(
                 code=CODE,
-                severity="note" if _other_runner(subject, reading) else "error",
-                confidence="certain",
+                severity=_severity(subject, reading, refusal),
+                confidence="certain" if refusal.certain else "possible",
                 message=f"{reading.engine.id} does not run this pair: {refusal.why}",
                 where=refusal.where,
                 fix=refusal.fix,

@@ -43,7 +43,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 def _compare(subject: Subject, reading: Reading, other: Reading, *, asked: bool) -> Iterator[Finding]:
     native = subject.contract
-    if native is None or reading.refusals or other.refusals:
+    if native is None or reading.refused or other.refused:
         return
     for entry in diff(reading.contract, other.contract):
         says = native.axes[entry.axis]
@@ -59,7 +59,7 @@ def _compare(subject: Subject, reading: Reading, other: Reading, *, asked: bool)
             message=f"two runners of one release disagree about {entry.axis}: {', '.join(values)}",
             where="draft/config.json",
             axis=entry.axis,
-            found=entry.left.value,
+            found=next((s.value for s in (entry.left, entry.right) if s.value != says.value), None),
             expected=says.value if says.state == "value" else None,
             fix=f"use {right[0]}, which agrees with the contract"
             if right

@@ -12,7 +12,8 @@ In acceptance
 Example
     Kimi-K3 by prompt length: 2.98, 2.66, 2.45, 1.58, 1.46, 1.25.
 Fix
-    , or a release that rewrites or masks these rows. Measure cold against repeated.
+    `--no-enable-prefix-caching`, or a release that rewrites or masks these rows. Measure cold prompts
+    against their exact repeats: nothing but the two reports says which releases are concerned.
 References
     vllm#47930, vllm#47926, llama.cpp#27342, sglang#30393 (F18, S25, S29 in the field log)
 """

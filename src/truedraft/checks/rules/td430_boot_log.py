@@ -53,9 +53,8 @@ def _explain(subject: Subject, line: BootLine) -> Iterator[Finding]:
         severity="note" if right else "error",
         confidence="certain",
         message=(
-            f"the log's ids {', '.join(map(str, line.layer_ids))} are entries of layers: the engine "
-            "captures the "
-            f"outputs of {layers(captured)}, {says}{''.join(expected)}"
+            f"ids {', '.join(map(str, line.layer_ids))} in the log are entries of layers: "
+            f"{_who(subject, line)} captures the outputs of {layers(captured)}, {says}{''.join(expected)}"
         ),
         where=f"boot log, line {line.number}",
         axis="taps.layers",
@@ -64,3 +63,10 @@ def _explain(subject: Subject, line: BootLine) -> Iterator[Finding]:
         fix="" if right else f"the line must read ({needed})",
         references=("vllm#40727",),
     )
+
+
+def _who(subject: Subject, line: BootLine) -> str:
+    """The release and runner whose line it is, as far as the user names one."""
+    ids = [reading.engine.id for reading in subject.readings]
+    named = [str(engine) for engine in ids if engine.runner == line.runner]
+    return " and ".join(named) or f"vLLM's {line.runner.upper()} runner"

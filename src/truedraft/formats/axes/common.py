@@ -28,16 +28,26 @@ INERT = (
 )
 """Keys that change nothing about how a drafter runs, or that a reader checks elsewhere."""
 
+ENTRIES = "eagle_aux_hidden_state_layer_ids"
+"""Entries of layers: the output of the layer before."""
+
 _REGIME = "no file of the checkpoint states it"
 
 
 def read_taps(book: AxisBook, keys: Keys, *pointers: str, last_layer: Sourced | None = None) -> None:
-    """Enter all `taps` axes from lists of 0-based layer ids (id k = output of layer k)."""
+    """Enter all `taps` axes from lists of 0-based layer ids (id k = output of layer k).
+
+    `ENTRIES` may stand beside them for vLLM, which takes its ids as they are.
+    """
     remark = ""
     stated_layers = keys.get("num_target_layers", INTEGER)
     if stated_layers is not None and stated_layers != book.target.layers:
         remark = f"num_target_layers says {stated_layers}, the target has {book.target.layers}"
     claims = keys.claims(INTEGERS, *pointers)
+    entries = keys.claim(ENTRIES, INTEGERS)
+    if entries is not None and isinstance(entries.value, tuple):
+        taps = tuple(integer(n) - 1 for n in entries.value)
+        claims.append(Sourced("value", taps, entries.source))
     enter_taps(book, claims, note=_default_taps_note(book), remark=remark, last_layer=last_layer)
 
 

@@ -21,6 +21,11 @@ class BootLine:
     text: str
     layer_ids: tuple[int, ...]
 
+    @property
+    def runner(self) -> str:
+        """`v1` or `v2`: whose line it is."""
+        return "v1" if "speculative config" in self.text else "v2"
+
 
 def read_boot_log(lines: Iterable[str]) -> Iterator[BootLine]:
     """The lines of vLLM's that name the captured layers (V1 `gpu_model_runner.py`, V2 `eagle3_utils.py`)."""

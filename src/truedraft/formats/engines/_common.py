@@ -25,6 +25,9 @@ def width_from_k(
     yield Fact("block.proposals", most, why, reference, fix=fix, severity=grave)
 
 
-def each(value: object, files: PairFiles) -> tuple[object, ...]:
-    """One value for all draft layers."""
-    return (value,) * files.layers
+def causal_setting(files: PairFiles, key: str) -> str:
+    """The edit that makes all draft layers as causal as they were trained, if one flag can say it."""
+    trained = set(files.native.tuple_of("attention.causal"))
+    if len(trained) != 1:
+        return "no setting gives the trained masks"
+    return f'"{key}": {str(trained.pop()).lower()}'

@@ -58,12 +58,16 @@ class Fact:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Files that the release does not run: it stops with a message, or crashes."""
+    """Files that the release does not run: it stops with a message, or crashes.
+
+    `certain`: nothing else is said of the release then; otherwise its facts are told beside the doubt.
+    """
 
     why: str
     where: str
     reference: str
     fix: str = ""
+    certain: bool = True
 
 
 @dataclass(frozen=True)
@@ -171,6 +175,11 @@ class Reading:
     facts: Mapping[str, Fact]
     refusals: tuple[Refusal, ...]
     hazards: tuple[Hazard, ...]
+
+    @property
+    def refused(self) -> bool:
+        """Whether the release surely does not run the pair."""
+        return any(refusal.certain for refusal in self.refusals)
 
     @property
     def deployment(self) -> Deployment:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from truedraft.contract import Deployment
 from truedraft.formats._keys import BOOLEAN, INTEGER, INTEGERS, NUMBER
-from truedraft.formats.engines._common import width_from_k
+from truedraft.formats.engines._common import causal_setting, width_from_k
 from truedraft.formats.engines._types import Engine, EngineId, Fact, Hazard, PairFiles, Refusal
 
 _QWEN = "llama.cpp@0c1e57098 conversion/qwen.py"
@@ -18,6 +18,8 @@ _RUNTIME = "llama.cpp@0c1e57098 common/speculative.cpp"
 _CONTEXT = "llama.cpp@0c1e57098 src/llama-context.cpp"
 
 DEFAULT_K = 3
+_NO_INPUTS = ("deepseek_v2", "deepseek_v3", "kimi", "glm4_moe", "glm_moe", "glm5")
+"""Targets whose graphs do not keep the inputs of their layers."""
 _LAST_LAYER = ("deepseek_v4", "mimo", "nemotron")
 
 
@@ -37,6 +39,9 @@ def _refusals(files: PairFiles) -> Iterator[Refusal]:
             why = "EAGLE3 requires exactly 3 entries in 'extract_layers'"
             yield Refusal(why, "draft/config.json#/eagle_aux_hidden_state_layer_ids", _EAGLE)
         return
+    if files.spec.model_type.startswith(_NO_INPUTS):
+        why = f"{files.spec.model_type} gives no layer inputs: 'layer input tensor not found'"
+        yield Refusal(why, f"{files.spec.where}/model_type", _CONTEXT)
     taps = native.tuple_of("taps.layers")
     taps_at = "draft/config.json#/dflash_config/target_layer_ids"
     if not taps:
@@ -97,7 +102,7 @@ def _attention(files: PairFiles) -> Iterator[Fact]:
     why = "windows need use_sliding_window (or dflash_config.use_swa); layer_types alone is not enough"
     fix = 'write "use_sliding_window": true before converting'
     on = [forced or (uses and slides) for slides in sliding]
-    if files.native.dialect == "assistant":
+    if files.native.dialect == "transformers":
         on, why = list(sliding), "layer_types and sliding_window"
     value = tuple(width if entry and width else None for entry in on)
     cost = "fine below W, then late positions fall to 0 (AEON#6)"
@@ -106,7 +111,11 @@ def _attention(files: PairFiles) -> Iterator[Fact]:
     flag = keys.get("dflash_config/causal", BOOLEAN) if flag is None else flag
     why = "one flag for all draft layers (is_causal, dflash_config.causal), absent means not causal"
     yield Fact(
-        "attention.causal", (bool(flag),) * files.layers, why, f"{_QWEN}, {_RUNTIME}", fix="state is_causal"
+        "attention.causal",
+        (bool(flag),) * files.layers,
+        why,
+        f"{_QWEN}, {_RUNTIME}",
+        fix=causal_setting(files, "is_causal"),
     )
     if any(value):
         rule = ("query",) * files.layers

@@ -7,13 +7,24 @@ came with 0.5.16 and learned `sample_from_anchor` in 0.5.19 (PR 30982).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from truedraft.contract import Deployment
 from truedraft.formats._keys import BOOLEAN, INTEGER, INTEGERS, NUMBER, OBJECT, TEXT
-from truedraft.formats.engines._common import width_from_k
-from truedraft.formats.engines._types import Engine, EngineId, Fact, PairFiles, Refusal, Severity
+from truedraft.formats.engines._common import causal_setting, width_from_k
+from truedraft.formats.engines._types import (
+    Engine,
+    EngineId,
+    Fact,
+    Hazard,
+    PairFiles,
+    Refusal,
+    Rule,
+    Severity,
+)
+from truedraft.formats.traps import dropped_window
 
 _AUX = "sglang spec_aux_hidden_state.py"
 _DFLASH = "sglang speculative/dflash_utils.py"
@@ -21,26 +32,42 @@ _DSPARK = "sglang speculative/dspark_config.py"
 _MODEL = "sglang models/dflash.py"
 _EAGLE = "sglang models/llama_eagle3.py"
 
-_BEFORE_NORM = ("gpt_oss", "gemma4", "mimo_v2", "laguna", "deepseek")
+_BEFORE_NORM = ("gpt_oss", "gemma4", "mimo_v2", "laguna", "nemotron_h", "lfm2")
 """Targets whose last layer can be tapped, before the final norm."""
+
+_RAW_UNLESS_ONE = ("deepseek", "kimi", "glm_moe_dsa", "glm4_moe_lite", "mistral3")
+"""Targets that take EAGLE-3 ids as entries of layers unless the first is 1."""
 
 
 @dataclass(frozen=True)
 class _Release:
-    """What changed between releases. `causal`: the kinds of layer for which `is_causal` is read."""
+    """What changed between releases.
+
+    `slots`: `sample_from_anchor` is read. `causal`: the kinds of layer for which `is_causal` is. `partial`:
+    `partial_rotary_factor` is. `norms`: `norm_before_fc` is, and gpt-oss's ids may be entries; `assistant`:
+    MuseGlimmerAssistantModel is known.
+    """
 
     version: str
     slots: bool
     causal: Literal["none", "full", "both"]
     partial: bool
+    norms: bool = True
+    assistant: bool = True
 
     def refusals(self, files: PairFiles) -> Iterator[Refusal]:
         if files.speculators and not files.has("model_type"):
             why = "the config has no model_type, and speculators' format is not known to it"
-            yield Refusal(
-                why, "draft/config.json", "sglang utils/hf_transformers", "flatten the config first"
-            )
+            at, fix = "sglang utils/hf_transformers", "flatten the config first"
+            yield Refusal(why, "draft/config.json", at, fix, certain=False)
             return
+        if files.native.dialect == "transformers" and not self.assistant:
+            why = "MuseGlimmerAssistantModel is not registered"
+            yield Refusal(why, "draft/config.json#/architectures", _MODEL, "0.5.18 or newer")
+        if dropped_window(files.draft, files.native) is not None:
+            why = "DFLASH sliding_attention layers require config.sliding_window: Qwen3Config drops it here"
+            where, fix = "draft/config.json#/use_sliding_window", '"use_sliding_window": true'
+            yield Refusal(why, where, _MODEL, fix)
         yield from _layer_refusals(files)
         if files.native.family == "dspark" and not files.embedded:
             yield from _head_refusals(files)
@@ -53,10 +80,10 @@ class _Release:
             yield Refusal(why, "draft/config.json#/sliding_window", _MODEL, "state sliding_window")
 
     def taps(self, files: PairFiles) -> Iterator[Fact]:
-        if files.embedded:
+        if files.embedded or self.foreign(files):
             return
         if files.native.family == "eagle3":
-            yield from _eagle_taps(files)
+            yield from _eagle_taps(files, self.norms)
             return
         keys = files.keys
         ids = keys.get("dflash_config/target_layer_ids", INTEGERS) or keys.get("target_layer_ids", INTEGERS)
@@ -65,6 +92,10 @@ class _Release:
             fix = "state target_layer_ids in the draft config"
             cost = "a collapse; no error where the number of taps agrees"
             yield Fact("taps.layers", _formula(files), why, _DFLASH, cost, fix)
+        elif files.spec.model_type.startswith("muse_glimmer") and files.native.dialect == "zlab":
+            why = "Muse-Glimmer takes ids as entries of layers unless the drafter is of its own class"
+            fix = "ids + 1, or the assistant's architecture"
+            yield Fact("taps.layers", tuple(sorted({i - 1 for i in ids})), why, _AUX, fix=fix)
         else:
             why = "id i is the output of layer i; layers are captured in ascending order, each once"
             fix = "list the layers in ascending order and permute fc accordingly"
@@ -106,7 +137,7 @@ class _Release:
             yield Fact("block.proposals", most, why, _DSPARK, fix=fix, severity=grave)
 
     def attention(self, files: PairFiles) -> Iterator[Fact]:
-        if files.embedded or files.native.family == "eagle3":
+        if files.embedded or files.native.family == "eagle3" or self.foreign(files):
             return
         sliding = files.sliding(files.keys)
         stated = files.keys.get("is_causal", BOOLEAN)
@@ -124,20 +155,32 @@ class _Release:
         slide = stated is not False or self.causal != "both"
         why = f"sliding layers are causal, full ones are not; is_causal is read for {self.causal} of them"
         value = tuple(slide if slides else full for slides in sliding)
-        fix = "state is_causal at the top level" if self.causal == "both" else "0.5.18 or newer"
+        fix = causal_setting(files, "is_causal") if self.causal == "both" else "0.5.18 or newer"
         yield Fact("attention.causal", value, why, _MODEL, fix=fix)
 
     def rope(self, files: PairFiles) -> Iterator[Fact]:
         head_dim = files.native.get("backbone.head_dim")
-        if files.embedded or not head_dim:
+        if files.embedded or not head_dim or self.foreign(files):
             return
-        share = files.keys.get("partial_rotary_factor", NUMBER) if self.partial else None
+        chain = files.native.family == "eagle3"
+        share = files.keys.get("partial_rotary_factor", NUMBER) if self.partial or chain else None
         dims = int(head_dim * share) if share else head_dim
-        why = "the whole head; partial_rotary_factor is read at the top level only, from 0.5.20 on"
+        why = "partial_rotary_factor is read at the top level only" + ("" if chain else ", from 0.5.20 on")
         fix = "write partial_rotary_factor at the top level, or remove it"
-        yield Fact("rope.rotary_dims", (dims,) * files.layers, why, _MODEL, fix=fix)
+        at = "sglang models/llama.py" if chain else _MODEL
+        yield Fact("rope.rotary_dims", (dims,) * files.layers, why, at, fix=fix)
+        if not any(files.has(key) for key in ("rope_theta", "rope_parameters", "rope_scaling")):
+            why = "without rope_theta it takes 10000"
+            yield Fact("rope.theta", (1e4,) * files.layers, why, at, fix="state rope_theta")
+
+    def foreign(self, files: PairFiles) -> bool:
+        """Whether it is not known how the release would come to read these files at all."""
+        return files.speculators and not files.has("model_type")
 
     def tables(self, files: PairFiles) -> Iterator[Fact]:
+        """Embedding, head and their scalars."""
+        if self.foreign(files):
+            return
         if files.native.family == "eagle3":
             yield from _eagle_tables(files)
             return
@@ -152,12 +195,24 @@ class _Release:
         )
         yield Fact("head.multiplier", 1.0, "output_multiplier is read for DFlash 2 only", _MODEL)
         why = "the target's embedding module is called, input_embedding_scale is not read"
-        yield Fact("embedding.scale", files.spec.embedding_scale, why, "sglang dflash_worker_v2.py")
+        scale, trained = files.spec.embedding_scale, files.native.get("embedding.scale")
+        if trained is not None and abs(trained - scale) < 1e-2 * scale:
+            scale = trained  # modules hold the factor in bfloat16
+        yield Fact("embedding.scale", scale, why, "sglang dflash_worker_v2.py")
 
     def chain(self, files: PairFiles) -> Iterator[Fact]:
+        if files.native.family == "eagle3" and not self.norms:
+            why = "norm_before_fc is not read before 0.5.17"
+            yield Fact("fusion.concat_norm", False, why, _EAGLE, fix="0.5.17 or newer")
         if files.native.family == "eagle3":
             why = "norm_before_residual is not read: the residual is fc's output"
             yield Fact("chain.norm_before_residual", False, why, _EAGLE, "1.03-1.10 of 5.08 on tiny/eagle3")
+
+    def _dated(self, rule: Rule, files: PairFiles) -> Iterator[Fact | Refusal | Hazard]:
+        """What a rule finds, with the release in its references."""
+        for found in rule(files):
+            dated = found.reference.replace("sglang ", f"sglang {self.version} ", 1)
+            yield replace(found, reference=dated)
 
     def engine(self) -> Engine:
         """The release as an engine."""
@@ -173,7 +228,7 @@ class _Release:
         return Engine(
             EngineId("sglang", self.version),
             "source of the wheel",
-            rules,
+            tuple(partial(self._dated, rule) for rule in rules),
             Deployment(runner="sglang", prefix_cache=True, kv_layout="paged"),
         )
 
@@ -185,14 +240,15 @@ def _formula(files: PairFiles) -> tuple[int, ...]:
     return tuple(sorted({round(1 + i * (layers - 4) / (count - 1)) for i in range(count)}))
 
 
-def _eagle_taps(files: PairFiles) -> Iterator[Fact]:
+def _eagle_taps(files: PairFiles, norms: bool) -> Iterator[Fact]:
+    """`norms`: the release is 0.5.17 or newer, which reads more of EAGLE-3's keys."""
     ids = files.keys.get("eagle_config/eagle_aux_hidden_state_layer_ids", INTEGERS)
     layers = files.spec.layers
     if ids:
         why = "eagle_config's ids are outputs of layers, captured at the entry of the next"
-        raw = files.spec.model_type.startswith("deepseek") and ids[0] != 1
-        raw = raw or (files.spec.model_type == "gpt_oss" and max(ids) == layers)
-        taps = tuple(sorted({i - 1 if raw else i for i in ids}))
+        raw = files.spec.model_type.startswith(_RAW_UNLESS_ONE) and ids[0] != 1
+        raw = raw or (norms and files.spec.model_type == "gpt_oss" and max(ids) == layers)
+        taps = tuple(sorted({i - 1 if raw else i for i in ids if raw or i < layers}))
         fix = "write outputs of layers into eagle_config (entries for vLLM stand at the top level)"
         yield Fact("taps.layers", taps, why, _AUX, "-0.10 accepted (sglang#25454)", fix)
     else:
@@ -249,8 +305,8 @@ def _head_refusals(files: PairFiles) -> Iterator[Refusal]:
 SGLANG = tuple(
     release.engine()
     for release in (
-        _Release("0.5.16", slots=False, causal="none", partial=False),
-        _Release("0.5.17", slots=False, causal="full", partial=False),
+        _Release("0.5.16", slots=False, causal="none", partial=False, norms=False, assistant=False),
+        _Release("0.5.17", slots=False, causal="full", partial=False, assistant=False),
         _Release("0.5.18", slots=False, causal="both", partial=False),
         _Release("0.5.19", slots=True, causal="both", partial=False),
         _Release("0.5.23", slots=True, causal="both", partial=True),

@@ -64,9 +64,8 @@ def _block(files: PairFiles) -> Iterator[Fact]:
 def _attention(files: PairFiles) -> Iterator[Fact]:
     layers = files.layers
     free = "no layer is causal; is_causal is not read"
-    yield Fact(
-        "attention.causal", (False,) * layers, free, _MODEL, "up to a fifth where sliding layers are causal"
-    )
+    cost, fix = "up to a fifth where sliding layers are causal", "an engine that reads is_causal"
+    yield Fact("attention.causal", (False,) * layers, free, _MODEL, cost, fix)
     sliding = files.sliding(files.keys)
     width = files.keys.get("sliding_window", INTEGER) or 2048
     slides = (True,) * layers if sliding is None else sliding

@@ -74,7 +74,7 @@ def read(target: TargetSpec, draft: Checkpoint, overrides: Overrides) -> Contrac
     pointers = ("dflash_config/target_layer_ids", "target_layer_ids")
     common.read_taps(book, keys, *pointers, last_layer=inferred("residual", _LAST_TAP))
     read_fusion(book)
-    read_block(book, keys, "predicts_next", "block_size")
+    read_block(book, keys, "predicts_next", "dflash_config/block_size", "block_size")
     kinds = read_attention(book, keys)
     read_causal(book, keys, kinds)
     read_rope(book, keys, kinds)

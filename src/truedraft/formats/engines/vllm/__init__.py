@@ -12,7 +12,7 @@ from functools import partial
 
 from truedraft.contract import Deployment
 from truedraft.formats.engines._types import Engine, EngineId
-from truedraft.formats.engines.vllm._release import Release
+from truedraft.formats.engines.vllm._release import NAMES, Release
 from truedraft.formats.engines.vllm.attention import attention
 from truedraft.formats.engines.vllm.blocks import slots
 from truedraft.formats.engines.vllm.deepseek_v4 import stages
@@ -24,22 +24,15 @@ from truedraft.formats.engines.vllm.tables import tables
 from truedraft.formats.engines.vllm.taps import taps
 
 _RULES = (refusals, taps, slots, attention, stages, rope, tables, eagle3, hazards)
-_READ = "source of the wheel; resolvers of taps, windows and causality run on synthetic configs"
-_RAN = "as the others, and drafts compared token by token on CPU"
-_VERSIONS = {
-    "0.20.1": (0, 20),
-    "0.22.1": (0, 22),
-    "0.23.0": (0, 23),
-    "0.24.0": (0, 24),
-    "0.26.0": (0, 26),
-    "0.28.0": (0, 28),
-    "0.30.0": (0, 30),
-    "0.32.0": (0, 32),
-}
+_TAPS = "source of the wheel; resolvers of taps and of speculators' configs run on synthetic configs"
+_WINDOWS = f"{_TAPS}, those of windows and causality too"
+_LIVE = f"{_WINDOWS}; drafts compared token by token on CPU"
+_FORK_RULES = (taps, slots, stages, hazards)
+"""What the founding reports say of the fork; it is taken to be right in all else."""
 
 
 def _engine(name: str, version: str, release: Release, state: str) -> Engine:
-    rules = tuple(partial(rule, release) for rule in _RULES)
+    rules = tuple(partial(rule, release) for rule in (_FORK_RULES if release.fork else _RULES))
     deployment = Deployment(
         runner=release.runner, prefix_cache=True, block_drop=True, kv_layout="paged", proposal="greedy"
     )
@@ -47,8 +40,8 @@ def _engine(name: str, version: str, release: Release, state: str) -> Engine:
 
 
 def _releases() -> Iterator[Engine]:
-    for version, number in _VERSIONS.items():
-        state = _RAN if version == "0.32.0" else _READ
+    for number, version in NAMES.items():
+        state = _LIVE if version == "0.32.0" else _WINDOWS if number >= (0, 26) else _TAPS
         for runner in ("v1", "v2"):
             yield _engine("vllm", version, Release(number, runner), state)
     for runner in ("v1", "v2"):

@@ -15,6 +15,19 @@ EAGLE3 = "model_executor/models/llama_eagle3.py"
 DSPARK_V2 = "v1/worker/gpu/spec_decode/dspark/speculator.py"
 
 
+NAMES = {
+    (0, 20): "0.20.1",
+    (0, 22): "0.22.1",
+    (0, 23): "0.23.0",
+    (0, 24): "0.24.0",
+    (0, 26): "0.26.0",
+    (0, 28): "0.28.0",
+    (0, 30): "0.30.0",
+    (0, 32): "0.32.0",
+}
+"""The releases that were read."""
+
+
 @dataclass(frozen=True)
 class Release:
     """`version`: (0, 26) means 0.26.0. `fork`: the DeepSeek-V4 branch of the founding reports."""
@@ -34,7 +47,7 @@ class Release:
 
     def at(self, file: str) -> str:
         """A file of this release, as a reference."""
-        name = "jasl/vllm@b5c0d43b" if self.fork else f"vLLM {self.version[0]}.{self.version[1]}"
+        name = "jasl/vllm@b5c0d43b" if self.fork else f"vLLM {NAMES[self.version]}"
         return f"{name} {file}"
 
 

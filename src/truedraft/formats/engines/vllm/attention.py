@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from truedraft.formats._keys import BOOLEAN, INTEGER
+from truedraft.formats.engines._common import causal_setting
 from truedraft.formats.engines._types import Fact, PairFiles
 from truedraft.formats.engines.vllm._release import CONVERTER, DFLASH, Release, generic
 
@@ -63,21 +64,28 @@ def _per_layer(
         return (False,) * layers, "no draft layer is causal; there is no flag", "0.26.0 or newer"
     stated = files.decoder.get("is_causal", BOOLEAN) if release.since(28) else None
     if stated is not None:
-        return (stated,) * layers, "is_causal, for every layer", ""
+        fix = causal_setting(files, "is_causal")
+        return (stated,) * layers, "is_causal, for every layer", fix
     flag, name, fix = _flag(release, files)
     if flag is not None:
         return (flag,) * layers, f"{name}, for every layer", fix
     if not release.since(26):
-        return (False,) * layers, "one flag (dflash_config.causal), and an absent one means false", ""
+        return (
+            (False,) * layers,
+            "one flag (dflash_config.causal), and an absent one means false",
+            "0.26.0 or newer",
+        )
     sliding = files.sliding() or (False,) * layers
-    return sliding, "sliding layers are causal and full ones are not", "state is_causal (0.28 or newer)"
+    fix = causal_setting(files, "is_causal" if release.since(28) else "dflash_config.causal")
+    return sliding, "sliding layers are causal and full ones are not", fix
 
 
 def _flag(release: Release, files: PairFiles) -> tuple[bool | None, str, str]:
     if files.native.dialect == "transformers":
         return False, "MuseGlimmerAssistantConfig sets causal=false", ""
     if not files.speculators:
-        return files.keys.get("dflash_config/causal", BOOLEAN), "dflash_config.causal", ""
+        name, fix = "dflash_config.causal", causal_setting(files, "dflash_config.causal")
+        return files.keys.get("dflash_config/causal", BOOLEAN), name, fix
     if not release.since(26) or files.native.family != "dflash":
         return None, "", ""
     free = files.keys.get("sliding_window_non_causal", BOOLEAN)

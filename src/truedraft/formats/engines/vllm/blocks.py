@@ -15,6 +15,8 @@ _K = "num_speculative_tokens"
 def slots(release: Release, files: PairFiles) -> Iterator[Fact]:
     """What slot 0 is taken for, and how many rows a block gets: as many as K asks for."""
     kind = method(files)
+    if release.fork and not files.embedded:
+        return
     if kind == "dflash":
         why = "DFlash blocks are the bonus token and K masks; slot 0 is never a prediction"
         fix = "an engine that reads sample_from_anchor"
@@ -40,18 +42,24 @@ def _dspark(release: Release, files: PairFiles) -> Iterator[Fact]:
         fix = "0.28.0 or newer, which reads sample_from_anchor"
     first = "predicts_next" if anchor else "unused"
     yield Fact("block.first_slot", first, why, reference, cost, fix)
-    most, grave = files.proposals(), "note"
-    if files.asked is None and release.since(32) and not files.embedded:
-        size = files.keys.get("block_size", INTEGER)
-        most, grave = (size if size is not None else most), "warning"
+    key = _default_key(release, files)
+    default = None if key is None or files.asked is not None else files.keys.get(key, INTEGER)
+    most = files.proposals() if default is None else default
     if most is not None:
-        severity: Severity = "note" if grave == "note" else "warning"
-        why = f"K is {most} by default, the block size, which makes {most + (not anchor)} query rows"
-        if severity == "note":
-            why = f"K = {most} makes {most + (not anchor)} query rows"
+        severity: Severity = "note" if default is None else "warning"
+        why = f"K = {most} makes {most + (not anchor)} query rows"
+        if default is not None:
+            why = f"K is {most} by default, the {key}, which makes {most + (not anchor)} query rows"
         at = release.at(f"config/speculative.py {_K}")
         yield Fact("block.width", most + (not anchor), why, at, fix=_asks(files), severity=severity)
         yield Fact("block.proposals", most, why, at, fix=_asks(files), severity=severity)
+
+
+def _default_key(release: Release, files: PairFiles) -> str | None:
+    """The key that gives K where the user asks for none; `None` where the release wants to be told."""
+    if files.embedded:
+        return "num_nextn_predict_layers" if not release.since(32) else "dspark_block_size"
+    return "block_size" if release.since(32) else None
 
 
 def _anchor(release: Release, files: PairFiles) -> tuple[bool, str]:

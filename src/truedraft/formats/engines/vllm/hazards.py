@@ -11,12 +11,13 @@ from truedraft.formats.engines.vllm._release import Release, method
 
 def hazards(release: Release, files: PairFiles) -> Iterator[Hazard]:
     """Hazards of DFlash and DSpark drafters."""
-    if method(files) not in ("dflash", "dspark"):
+    if method(files) not in ("dflash", "dspark") or (release.fork and not files.embedded):
         return
-    yield _block_drop(release, files)
-    yield _prefix_cache(release)
-    yield from _lookahead(release, files)
-    if release.fork and files.embedded:
+    if not release.fork:
+        yield _block_drop(release, files)
+        yield _prefix_cache(release)
+        yield from _lookahead(release, files)
+    if release.fork:
         why = "its KV zeroer takes the block stride of a packed layout for the span to clear"
         fix = "check the layout with --kv-layout (TD431)"
         yield Hazard("defect", why, "jasl/vllm@b5c0d43b, vllm#50276", fix=fix)
@@ -29,12 +30,8 @@ def hazards(release: Release, files: PairFiles) -> Iterator[Hazard]:
 
 
 def _block_drop(release: Release, files: PairFiles) -> Hazard:
-    hybrid = any(kind != "full_attention" for kind in files.spec.layer_kinds)
-    size = (
-        "a block of a hybrid target is thousands of tokens"
-        if hybrid
-        else "one block of a dense target is small"
-    )
+    hybrid = any("linear" in kind or "mamba" in kind for kind in files.spec.layer_kinds)
+    size = "a block of a hybrid target is thousands of tokens" if hybrid else "a block of 16 tokens here"
     why = (
         f"the last matched block of every prefix hit is dropped, though {files.native.family} never "
         f"writes it; {size}"
@@ -49,7 +46,7 @@ def _block_drop(release: Release, files: PairFiles) -> Hazard:
 
 def _prefix_cache(release: Release) -> Hazard:
     reported = release.since(23) and not release.since(30) and not release.fork
-    why = "rows restored from the prefix cache have no draft context (reported for 0.23 and 0.28)"
+    why = "reported for 0.23 and 0.28: rows restored from the prefix cache have no draft context"
     fix = "--no-enable-prefix-caching, or compare cold with repeated prompts"
     cost = "about 1.0 on shared prefixes (vllm#47930)"
     return Hazard("prefix_cache", why, "vllm#47930", cost, fix, "warning" if reported else "note")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from truedraft.formats._keys import INTEGER, INTEGERS, OBJECT, TEXT
+from truedraft.formats._keys import BOOLEAN, INTEGER, INTEGERS, OBJECT, TEXT
 from truedraft.formats.engines._types import PairFiles, Refusal
 from truedraft.formats.engines.vllm._release import DFLASH, EAGLE3, SINCE, Release, method
 from truedraft.formats.engines.vllm.taps import TOP
@@ -21,7 +21,9 @@ def refusals(release: Release, files: PairFiles) -> Iterator[Refusal]:
     if kind in ("dflash", "dspark") and not files.embedded:
         yield from _windows(release, files)
         yield from _mask(release, files)
-    if kind == "dspark":
+    if kind == "dflash":
+        yield from _anchor_dflash(release, files)
+    if kind == "dspark" and release.since(26):
         yield from _dspark(release, files)
     yield from _rope(release, files)
     if kind == "eagle3":
@@ -44,7 +46,8 @@ def _methods(release: Release, files: PairFiles, kind: str) -> Iterator[Refusal]
             why = "V1 has no DSpark proposer (these releases choose V2 unless the variable says 0)"
         yield Refusal(why, _ARCHITECTURES, release.at(_CONFIG), _USE_V2)
     elif kind == "dflash" and not release.v1 and not release.since(24):
-        why = "Model Runner V2 does not yet support: speculative method 'dflash'"
+        who = "Model Runner V2" if release.since(23) else "VLLM_USE_V2_MODEL_RUNNER"
+        why = f"{who} does not yet support: speculative method 'dflash'"
         yield Refusal(why, _ARCHITECTURES, release.at(_CONFIG), "the V1 runner, or 0.24.0 or newer")
 
 
@@ -87,19 +90,48 @@ def _mask(release: Release, files: PairFiles) -> Iterator[Refusal]:
         yield Refusal(why, files.keys.where("mask_token_id"), at, "nest mask_token_id in dflash_config")
 
 
+def _anchor_dflash(release: Release, files: PairFiles) -> Iterator[Refusal]:
+    pointers = ("sample_from_anchor",) if files.speculators else ("dflash_config/sample_from_anchor",)
+    if not release.v1 and release.since(28) and any(files.keys.get(p, BOOLEAN) for p in pointers):
+        why = "sample_from_anchor=True is not supported for DFlash"
+        at = release.at("v1/worker/gpu/spec_decode/dflash/speculator.py")
+        yield Refusal(why, files.keys.where(pointers[0]), at, "an engine that predicts with slot 0")
+
+
+def _raw_dspark(release: Release, files: PairFiles) -> Iterator[Refusal]:
+    """What stops DSpark checkpoints that are in no other format than their trainer's."""
+    keys, taps = files.keys, files.native.tuple_of("taps.layers")
+    model = release.at("models/qwen3_dspark.py")
+    if not files.speculators and keys.get("markov_rank", INTEGER) is None:
+        why = "markov_rank is read at the top level only: AttributeError"
+        fix = "write the heads' keys at the top level"
+        yield Refusal(why, keys.where("markov_rank"), model, fix)
+    named = files.draft.config.get("architectures") == ["DSparkDraftModel"]
+    if named and not files.speculators and not release.since(30):
+        why = "DSparkDraftModel is taken for the drafter inside DeepSeek-V4"
+        at = release.at("config/speculative.py")
+        yield Refusal(why, _ARCHITECTURES, at, '"architectures": ["Qwen3DSparkModel"]')
+    nested = keys.get("dflash_config/target_layer_ids", INTEGERS)
+    if release.version == (0, 26) and nested is None and len(taps) != files.layers:
+        why = f"fc is built for as many taps as there are draft layers, {files.layers}, and gets {len(taps)}"
+        yield Refusal(why, keys.where("target_layer_ids"), release.at(DFLASH), "0.28.0 or newer")
+
+
 def _dspark(release: Release, files: PairFiles) -> Iterator[Refusal]:
     native = files.native
+    if not files.embedded:
+        yield from _raw_dspark(release, files)
     if native.get("markov.kind") in ("gated", "rnn"):
         why = "the vanilla Markov head only: the loader finds no module for the other kinds' tensors"
         yield Refusal(why, files.keys.where("markov_head_type"), release.at("models/qwen3_dspark.py"))
     asked, block = files.asked, files.keys.get("dspark_block_size", INTEGER)
     embedded = files.embedded and not release.fork
-    if embedded and release.version == (0, 26) and asked is not None and block is not None and asked < block:
-        why = f"DSpark requires num_speculative_tokens >= dspark_block_size ({block})"
+    modules = files.keys.get("num_nextn_predict_layers", INTEGER)
+    wanted = asked if asked is not None else modules
+    if embedded and release.version == (0, 26) and wanted and block is not None and wanted < block:
+        why = f"DSpark requires num_speculative_tokens >= dspark_block_size ({block}), found {wanted}"
         where = files.keys.where("dspark_block_size")
         yield Refusal(why, where, release.at("config/speculative.py"), f'"num_speculative_tokens": {block}')
-    modules = files.keys.get("num_nextn_predict_layers", INTEGER)
-    wanted = asked if asked is not None else native.get("block.proposals")
     if embedded and not release.since(32) and modules and wanted and wanted > modules and wanted % modules:
         why = f"num_speculative_tokens:{wanted} must be divisible by n_predict={modules}"
         where = files.keys.where("num_nextn_predict_layers")
@@ -125,14 +157,26 @@ def _rope(release: Release, files: PairFiles) -> Iterator[Refusal]:
 def _eagle3(release: Release, files: PairFiles) -> Iterator[Refusal]:
     """`fc` is built for three taps unless these keys say otherwise, whatever is captured."""
     keys = files.keys
-    top = keys.get(TOP, INTEGERS)
-    nested = keys.get(f"eagle_config/{TOP}", INTEGERS)
-    stated = keys.get("num_aux_hidden_states", INTEGER)
-    built = 3
-    if release.since(22):
-        built = stated or (len(nested) if nested else 3)
+    top, nested = keys.get(TOP, INTEGERS), keys.get(f"eagle_config/{TOP}", INTEGERS)
+    built = _built_taps(release, files, top, nested)
     captured = len(set(top or (nested if release.v1 and release.since(22) else None) or ())) or 3
     if captured != built:
         why = f"fc is built for {built} taps and gets {captured}"
-        fix = f'"num_aux_hidden_states": {captured}' if release.since(22) else "0.22.1 or newer"
-        yield Refusal(why, keys.where(TOP), release.at(EAGLE3), fix)
+        key = files.decoder.where("num_aux_hidden_states")
+        fix = f'"num_aux_hidden_states": {captured} in {key.partition("#/")[2]}'
+        if not release.since(22):
+            fix = f"0.22.1 or newer with {fix}"
+        yield Refusal(why, key, release.at(EAGLE3), fix)
+
+
+def _built_taps(
+    release: Release, files: PairFiles, top: tuple[int, ...] | None, nested: tuple[int, ...] | None
+) -> int:
+    """Taps that `fc` is built for; converted configs pass their decoder's keys on, and no others."""
+    stated = files.decoder.get("num_aux_hidden_states", INTEGER)
+    if not release.since(22):
+        return 3
+    if release.since(24) and files.decoder.get("model_type", TEXT) == "qwen3":
+        counts = (files.decoder.get("num_aux_layers", INTEGER), stated, len(top or nested or ()))
+        return next((count for count in counts if count), 3)
+    return stated or len(nested or ()) or 3

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from truedraft.formats._keys import BOOLEAN, NUMBER
 from truedraft.formats.engines._types import Fact, PairFiles
-from truedraft.formats.engines.vllm._release import DFLASH, EAGLE3, Release
+from truedraft.formats.engines.vllm._release import DFLASH, EAGLE3, Release, method
 
 _ROPE = "model_executor/layers/rotary_embedding/__init__.py"
-_INTERLEAVED = ("deepseek", "glm_moe_dsa")
-"""Targets whose own rope pairs neighbours."""
+_INTERLEAVED = ("deepseek", "glm_moe_dsa", "kimi")
+"""Targets of published drafters whose own rope pairs neighbours."""
 
 
 def rope(release: Release, files: PairFiles) -> Iterator[Fact]:
@@ -51,7 +51,7 @@ def _dims(release: Release, files: PairFiles) -> Iterator[Fact]:
 def _layout(release: Release, files: PairFiles) -> Iterator[Fact]:
     if files.native.family == "eagle3":
         return
-    if release.since(30):
+    if release.since(30) or (release.since(28) and method(files) == "dspark"):
         neox = files.decoder.get("is_neox_style", BOOLEAN) is not False
         why = "is_neox_style of the draft config, true without it"
     elif release.since(28):

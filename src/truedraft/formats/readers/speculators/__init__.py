@@ -50,6 +50,8 @@ _INERT = (
 _INERT_BELOW = (
     *common.INERT,
     "mlp_bias",
+    "num_aux_hidden_states",
+    "num_aux_layers",
     "pretraining_tp",
     "rope_parameters/mrope_section",
     "tie_word_embeddings",
