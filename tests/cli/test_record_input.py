@@ -32,6 +32,11 @@ RECORD = AcceptanceRecord(
 )
 
 
+def parsed(data: bytes, name: str) -> tuple[AcceptanceRecord, ...]:
+    """The records of a file's content, without the byte order mark that `numbered_lines` takes away."""
+    return parse_records(enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1), name)
+
+
 def line(**changes: Any) -> bytes:
     """A good line with these keys changed; `...` removes a key."""
     fields = {**RECORD.to_json(), **changes}
@@ -41,7 +46,7 @@ def line(**changes: Any) -> bytes:
 def refusal(data: bytes) -> str:
     """The one line with which `data` is refused."""
     with pytest.raises(InputError) as caught:
-        parse_records(data, "f.jsonl")
+        parsed(data, "f.jsonl")
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith("f.jsonl")
     assert len(str(caught.value)) < 600
@@ -56,7 +61,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 def test_defaults_fill_what_a_source_does_not_know() -> None:
     keys = ("boot", "engine", "version", "seed", "schema", "truncated", "cached_tokens", "top_k")
-    (record,) = parse_records(line(**dict.fromkeys(keys, ...)), "f")
+    (record,) = parsed(line(**dict.fromkeys(keys, ...)), "f")
     assert record == RECORD
     assert isinstance(record.proposed, tuple)
 
@@ -72,7 +77,7 @@ def test_defaults_fill_what_a_source_does_not_know() -> None:
     ],
 )
 def test_lines_that_are_legal(data: bytes) -> None:
-    assert len(parse_records(data, "f")) == 1
+    assert len(parsed(data, "f")) == 1
 
 
 @pytest.mark.parametrize(

@@ -75,12 +75,12 @@ def test_hostile_header(name: str, tmp_path: Path) -> None:
     assert len(str(caught.value)) < 500 + len(str(path))
 
 
-def test_header_above_16_mib(tmp_path: Path) -> None:
+def test_header_above_12_mib(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     with path.open("wb") as file:
-        file.write((16 * 2**20 + 1).to_bytes(8, "little"))
-        file.truncate(16 * 2**20 + 100)
-    with pytest.raises(InputError, match="expected at most 16777216"):
+        file.write((12 * 2**20 + 1).to_bytes(8, "little"))
+        file.truncate(12 * 2**20 + 100)
+    with pytest.raises(InputError, match="expected at most 12582912"):
         read_header(path)
 
 

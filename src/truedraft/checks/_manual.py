@@ -37,6 +37,12 @@ def _index() -> Iterator[str]:
     yield "# Checks"
     yield ""
     yield "What `truedraft check` can find. `truedraft explain CODE` prints the same pages."
+    yield ""
+    yield from (
+        "An *error* is a convention that is, or will be, broken; a *warning* is likely or possible; a *note*",
+        "is legal but unusual and is printed with `--pedantic` only. The exit code is 1 for errors, or for",
+        "what `--fail-on` says.",
+    )
     for prefix, title in _GROUPS.items():
         yield from ("", f"## {title}", "", "| code | name | |", "|---|---|---|")
         for rule in all_rules():

@@ -20,12 +20,16 @@ SECTIONS = ("What it finds", "Why it matters", "In acceptance", "Example", "Fix"
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule. `name`: a few words with hyphens. `manual`: its page, a title line and `SECTIONS`."""
+    """One rule. `name`: a few words with hyphens. `manual`: its page, a title line and `SECTIONS`.
+
+    `asked`: it answers a question that the user puts, so its notes are always printed.
+    """
 
     code: str
     name: str
     manual: str
     check: Callable[[Subject], Iterator[Finding]]
+    asked: bool = False
 
     @property
     def title(self) -> str:
@@ -41,7 +45,8 @@ def all_rules() -> tuple[Rule, ...]:
         if not entry.name.startswith("_"):
             module = import_module(f"{rules.__name__}.{entry.name}")
             manual = inspect.cleandoc(module.__doc__ or "")
-            found.append(Rule(module.CODE, module.NAME, manual, module.check))
+            asked = getattr(module, "ASKED", False)
+            found.append(Rule(module.CODE, module.NAME, manual, module.check, asked))
     return tuple(sorted(found, key=lambda rule: rule.code))
 
 

@@ -35,12 +35,12 @@ def run_checks(
     ignore: Iterable[str] = (),
     pedantic: bool = False,
 ) -> Report:
-    """Run the rules; `select` and `ignore` are codes or their beginnings (`TD2`, `TD104`).
+    """Run the rules; `select` and `ignore` are codes, their beginnings (`TD2`) or names, also with commas.
 
-    Notes are left out unless `pedantic` or their code is selected in full. Raises `InputError` for a
-    selection that no rule has.
+    Notes are left out unless `pedantic`, their code is selected in full, or they answer a question. Raises
+    `InputError` for a selection that no rule has.
     """
-    chosen, left = tuple(c.upper() for c in select), tuple(c.upper() for c in ignore)
+    chosen, left = _codes(select), _codes(ignore)
     for prefix in (*chosen, *left):
         if not any(rule.code.startswith(prefix) for rule in all_rules()) or not prefix:
             raise InputError(f"no rule begins with {prefix!r:.40}, `truedraft explain` lists all")
@@ -49,12 +49,19 @@ def run_checks(
         for rule in all_rules()
         if _wanted(rule, chosen, left)
         for finding in rule.check(subject)
-        if pedantic or finding.severity != "note" or rule.code in chosen
+        if pedantic or finding.severity != "note" or rule.code in chosen or rule.asked
     ]
     findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.code))
     refusal = subject.pair.refusal
     undecided = str(refusal) if isinstance(refusal, UnsupportedError) else ""
     return Report(tuple(dict.fromkeys(findings)), undecided)
+
+
+def _codes(texts: Iterable[str]) -> tuple[str, ...]:
+    """Codes and beginnings of codes; names become codes."""
+    names = {rule.name: rule.code for rule in all_rules()}
+    words = [word.strip() for text in texts for word in text.split(",")]
+    return tuple(names.get(word.lower(), word.upper()) for word in words)
 
 
 def _wanted(rule: Rule, chosen: tuple[str, ...], left: tuple[str, ...]) -> bool:

@@ -74,6 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(" ".join(error.format_message().split()), 2)
     except (KeyboardInterrupt, click.Abort):
         return _fail("interrupted", INTERRUPTED)
+    except (MemoryError, RecursionError) as error:
+        return _fail(f"{type(error).__name__}: the input is too large for this machine", 2)
     except BrokenPipeError:
         # The reader has gone; Python would complain again when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

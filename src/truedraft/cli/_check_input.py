@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 from truedraft.cli._pair import local_pair
 from truedraft.cli._prompts import gather
 from truedraft.cli._record_input import parse_records
+from truedraft.cli._text_file import FILE_BYTES, numbered_lines, opened
 from truedraft.contract import AcceptanceRecord, InputError
 from truedraft.formats import Inspection, inspect
 from truedraft.formats.engines import BootLine, read_boot_log
 
-LOG_BYTES = 64 * 2**20
-LINE_BYTES = 2**18
+MOST_IDS = 32
+"""Different sets of ids in one log that are explained."""
 
 
 @contextmanager
@@ -34,9 +34,10 @@ def boot_lines(path: Path) -> tuple[BootLine, ...]:
     Logs of restarts repeat themselves, and every rank prints its own line.
     """
     lines: dict[tuple[int, ...], BootLine] = {}
-    with _opened(path) as file:
-        for line in read_boot_log(_decoded(file, path)):
-            lines.setdefault(line.layer_ids, line)
+    for line in read_boot_log(_log_lines(path)):
+        lines.setdefault(line.layer_ids, line)
+        if len(lines) == MOST_IDS:
+            break
     if not lines:
         raise InputError(
             f"{path}: found no line that names auxiliary layers, expected one such as "
@@ -46,40 +47,35 @@ def boot_lines(path: Path) -> tuple[BootLine, ...]:
 
 
 def prompt_texts(path: Path) -> tuple[str, ...]:
-    """The texts of a prompt file."""
+    """The texts of a prompt file, checked as `run` checks them; token ids in brackets where it has ids."""
     entries, _ = gather("", (), path)
-    return tuple(str(entry.get("text", entry.get("tokens"))) for entry in entries)
+    return tuple(_prompt(entry) for entry in entries)
+
+
+def _prompt(entry: dict[str, Any]) -> str:
+    name, text, ids = str(entry["id"]), entry.get("text"), entry.get("tokens")
+    if "tokens" not in entry:
+        if not isinstance(text, str) or not text:
+            raise InputError(f"prompt {name:.80}: found {text!r:.80}, expected text")
+        return text
+    if not isinstance(ids, list) or not ids or not all(_is_id(token) for token in ids):
+        raise InputError(f"prompt {name:.80}: found {ids!r:.80}, expected tokens to be a list of token ids")
+    return str(ids)
+
+
+def _is_id(token: object) -> bool:
+    return isinstance(token, int) and not isinstance(token, bool) and 0 <= token < 2**53
 
 
 def records_of(path: Path) -> tuple[AcceptanceRecord, ...]:
     """Acceptance records from JSON lines; `InputError` naming the first bad line."""
-    with _opened(path) as file:
-        data = file.read(LOG_BYTES + 1)
-    if len(data) > LOG_BYTES:
-        raise InputError(f"{path}: found more than {LOG_BYTES} bytes, expected a text file")
-    return parse_records(data, str(path))
+    return parse_records(numbered_lines(path), str(path))
 
 
-def _decoded(file: BinaryIO, path: Path) -> Iterator[str]:
-    """The lines of a log one by one, so that a large one costs no memory; absurdly long ones in parts."""
+def _log_lines(path: Path) -> Iterator[str]:
+    """The lines of a log up to `FILE_BYTES`, what follows is not read; absurdly long ones in parts."""
     count = 0
-    while line := file.readline(LINE_BYTES):
-        count += len(line)
-        if count > LOG_BYTES:
-            raise InputError(f"{path}: found more than {LOG_BYTES} bytes, expected a text file")
-        yield line.decode("utf-8", errors="replace")
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
-    """The file of that name, or stdin for `-`; what fails is an `InputError`."""
-    try:
-        if str(path) != "-":
-            with path.open("rb") as file:
-                yield file
-        elif sys.stdin is None:  # closed by the caller: `<&-`
-            raise InputError("-: stdin is closed, expected a text file")
-        else:
-            yield sys.stdin.buffer
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}, expected a text file") from None
+    with opened(path) as file:
+        while count < FILE_BYTES and (line := file.readline(2**18)):
+            count += len(line)
+            yield line.decode("utf-8", errors="replace")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from truedraft.checks import SCHEMA, SEVERITIES, Finding, Report
 from truedraft.cli._check_sarif import sarif_log
-from truedraft.cli._printable import printable
+from truedraft.cli._printable import dumped, printable
 from truedraft.cli._style import Style
 from truedraft.contract import format_value
 from truedraft.formats import Inspection
@@ -18,12 +16,21 @@ from truedraft.formats import Inspection
 
 @dataclass(frozen=True)
 class Page:
-    """What is printed, and how. `quiet`: one line per finding. `places`: see `places_of`."""
+    """What is printed, and how.
+
+    `quiet`: one line per finding. `places`: see `places_of`. `engines`: the releases asked about.
+    """
 
     report: Report
     style: Style
     quiet: bool = False
     places: Mapping[str, str] = field(default_factory=dict)
+    engines: tuple[str, ...] = ()
+
+    @property
+    def read(self) -> str:
+        """Which releases the findings are about."""
+        return f", as {', '.join(self.engines)} would read the pair" if self.engines else ""
 
 
 def places_of(pair: Inspection) -> dict[str, str]:
@@ -31,7 +38,10 @@ def places_of(pair: Inspection) -> dict[str, str]:
 
     Pairs that lie elsewhere have no place, and findings name `draft/config.json` as on the terminal.
     """
-    here = Path.cwd()
+    try:
+        here = Path.cwd()
+    except OSError:  # deleted
+        return {}
     out: dict[str, str] = {}
     for checkpoint in (pair.target, pair.draft):
         directory = checkpoint.directory.resolve()
@@ -52,9 +62,9 @@ def _text(page: Page) -> Iterator[str]:
     if report.undecided:
         yield style.warn("not checked: ") + printable(report.undecided)
     elif not counts:
-        yield "nothing found"
+        yield "nothing found" + page.read
     if counts:
-        yield style.bold(counts) + "; `truedraft explain CODE` has the manual page of each"
+        yield style.bold(counts) + page.read + "; `truedraft explain CODE` has the manual page of each"
 
 
 def _details(finding: Finding) -> Iterator[str]:
@@ -72,7 +82,7 @@ def _details(finding: Finding) -> Iterator[str]:
 
 def _json(page: Page) -> Iterator[str]:
     report = page.report
-    yield _dumped(
+    yield dumped(
         {
             "schema": SCHEMA,
             "findings": [finding.to_json() for finding in report.findings],
@@ -83,17 +93,7 @@ def _json(page: Page) -> Iterator[str]:
 
 
 def _sarif(page: Page) -> Iterator[str]:
-    yield _dumped(sarif_log(page.report, page.places))
-
-
-def _dumped(value: Mapping[str, Any]) -> str:
-    """JSON that any reader and any terminal bears: no lone surrogates, no C1 or bidirectional controls."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
-    return "".join(c if c.isprintable() or c == "\n" else _escaped_json(c) for c in text)
-
-
-def _escaped_json(character: str) -> str:
-    return "\ufffd" if "\ud800" <= character <= "\udfff" else json.dumps(character)[1:-1]
+    yield dumped(sarif_log(page.report, page.places))
 
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from truedraft.contract import InputError
 from truedraft.formats import bundled_pairs
+
+if TYPE_CHECKING:
+    from truedraft.formats.hub import HubId
 
 
 @contextmanager
@@ -34,13 +40,43 @@ def _is_hub_id(name: str) -> bool:
 
 
 @contextmanager
+def _named(places: list[tuple[HubId, Path]]) -> Iterator[None]:
+    """Errors name the repository, not the temporary directory that holds its headers."""
+    try:
+        yield
+    except InputError as error:
+        text = str(error)
+        for hub, directory in places:
+            text = text.replace(str(directory), str(hub))
+        error.args = (text,)
+        raise
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """A cancelled job or a closed terminal ends the command as Ctrl-C does: nothing stays behind."""
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        names = []  # only the main thread may set handlers
+
+    def leave(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = {name: signal.signal(getattr(signal, name), leave) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
+
+
+@contextmanager
 def _fetched(target: str, draft: str | None, weights: bool, quiet: bool) -> Iterator[tuple[str, str | None]]:
     from tempfile import TemporaryDirectory
 
     from truedraft.cli._slow import told_when_slow
     from truedraft.formats.hub import (
         TOKENIZER,
-        HubId,
         client_of_environment,
         fetch_headers,
         fetch_tokenizers,
@@ -52,8 +88,8 @@ def _fetched(target: str, draft: str | None, weights: bool, quiet: bool) -> Iter
     client = client_of_environment()
     names: dict[str, str] = {"target": target} | ({"draft": draft} if draft else {})
     places: list[tuple[HubId, Path]] = []
-    with TemporaryDirectory(prefix="truedraft-") as temporary:
-        with told_when_slow(quiet) as progress:
+    with _ended_by_signals(), TemporaryDirectory(prefix="truedraft-") as temporary:
+        with told_when_slow(quiet) as progress, _named(places):
             for role, name in tuple(names.items()):
                 if _is_hub_id(name) and (wanted := hub_id(name)) is not None:
                     directory = Path(temporary, role, wanted.repository)
@@ -63,4 +99,5 @@ def _fetched(target: str, draft: str | None, weights: bool, quiet: bool) -> Iter
             local = [Path(name) for name in (target, draft or "") if name and not _is_hub_id(name)]
             if draft and all((directory / TOKENIZER).is_file() for directory in local):
                 fetch_tokenizers(client, places, progress)
-        yield names["target"], names.get("draft")
+        with _named(places):
+            yield names["target"], names.get("draft")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from truedraft.measure import Prompt
 
 DEFAULT_NEW_TOKENS = 128
-LIMIT_BYTES = 64 * 2**20
+LIMIT_BYTES = 16 * 2**20
 
 
 def gather(target: str, texts: Sequence[str], file: Path | None) -> tuple[list[dict[str, Any]], int]:

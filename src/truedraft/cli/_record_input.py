@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
@@ -13,19 +13,26 @@ from truedraft.formats._json import parse_object
 MOST = 2**53
 """Whole numbers beyond this are no counts; JSON readers round them."""
 
+MOST_ROUNDS = 2_000_000
 
-def parse_records(data: bytes, name: str) -> tuple[AcceptanceRecord, ...]:
-    """One record per line of the file `name`, whose content is `data`; empty lines are skipped.
+
+def parse_records(lines: Iterable[tuple[int, bytes]], name: str) -> tuple[AcceptanceRecord, ...]:
+    """One record per line of the file `name`; `lines` come with their numbers, empty ones are skipped.
 
     Raises `InputError` of one line for the first bad line: it names file, line, key, what was found and what
-    was expected. Unknown keys are refused: they could be misspelt settings.
+    was expected. Unknown keys are refused: they could be misspelt settings. So are more than `MOST_ROUNDS`.
     """
-    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    places = ((line, f"{name}:{number}") for number, line in enumerate(lines, start=1))
-    records = tuple(_record(parse_object(line, where), where) for line, where in places if line.strip())
+    records, rounds = [], 0
+    for number, line in lines:
+        if line.strip():
+            where = f"{name}:{number}"
+            records.append(_record(parse_object(line, where), where))
+            rounds += len(records[-1].proposed)
+            if rounds > MOST_ROUNDS:
+                raise InputError(f"{where}: found more than {MOST_ROUNDS} rounds, expected fewer per file")
     if not records:
         raise InputError(f"{name}: found no record, expected one JSON object per line")
-    return records
+    return tuple(records)
 
 
 def _record(line: dict[str, Any], where: str) -> AcceptanceRecord:

@@ -28,7 +28,7 @@ from truedraft.formats.engines import find_engines, read_engine, read_kv_layout,
 @click.option("--k", type=click.IntRange(1, 4096), help="Drafts per round that the engine is asked for.")
 @click.option("--thinking/--no-thinking", default=None, help="Whether the served model thinks.")
 @click.option("--context", type=click.IntRange(1), help="Longest sequence that is served, in tokens.")
-@click.option("--temperature", type=click.FloatRange(0), help="Temperature of the served requests.")
+@click.option("--temperature", type=click.FloatRange(0, 1000), help="Temperature of the served requests.")
 @click.option("--draft-sampling/--draft-argmax", default=None, help="Whether the engine samples its drafts.")
 @click.option(
     "--boot-log", type=Path, help="Explain the layer ids in an engine's start-up log (- for stdin)."
@@ -102,7 +102,8 @@ def command(
             records=() if records is None else records_of(records),
         )
         report = run_checks(subject, select=select, ignore=ignore, pedantic=pedantic)
-        page = Page(report, Style.for_stdout(), quiet, places_of(pair))
+        names = tuple(str(engine.id) for engine in releases)
+        page = Page(report, Style.for_stdout(), quiet, places_of(pair), names)
     for line in FORMATS["json" if as_json else layout](page):
         click.echo(line)
     if fail_on != "never" and report.reaches(fail_on):  # type: ignore[arg-type]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from truedraft.cli._contract_text import contract_lines
 from truedraft.cli._pair import local_pair
+from truedraft.cli._printable import dumped
 from truedraft.cli._style import Style
 from truedraft.contract import InputError
 from truedraft.formats import Inspection, resolve
@@ -63,7 +62,7 @@ def command(
     if reading is not None:
         out |= {"deployment": reading.deployment.to_json(), "refusals": [r.why for r in refusals]}
     if as_json:
-        click.echo(json.dumps(out, indent=2, ensure_ascii=False, allow_nan=False))
+        click.echo(dumped(out))
         return 0
     style = Style.for_stdout()
     for line in contract_lines(contract, style, table=not quiet):

@@ -14,6 +14,8 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from queue import Empty, Queue
+from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,6 +25,9 @@ from truedraft.formats._redirects import Redirects
 
 TIMEOUT = 20.0
 """Seconds without a byte from the server."""
+
+HEAD = 60.0
+"""Seconds until the head of an answer must have come, redirects included."""
 
 DEADLINE = 300.0
 """Seconds for one file, so that a server that drips bytes does not hold the command for ever."""
@@ -100,7 +105,7 @@ class Client:
         for name, value in self._headers.items():
             request.add_unredirected_header(name, value)
         try:
-            with self._opener.open(request, timeout=TIMEOUT) as response:
+            with self._answer(request, path) as response:
                 yield response
         except urllib.error.HTTPError as error:
             status = error.code
@@ -111,6 +116,25 @@ class Client:
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = getattr(error, "reason", None) or error
             raise InputError(f"{self.endpoint}/{path}: cannot be fetched ({str(reason)[:200]})") from None
+
+    def _answer(self, request: urllib.request.Request, path: str) -> Any:
+        """The response once its head has come; a server may send interim answers for ever."""
+        found: Queue[Any] = Queue()
+
+        def ask() -> None:
+            try:
+                found.put(self._opener.open(request, timeout=TIMEOUT))
+            except BaseException as error:  # handed to the caller's thread
+                found.put(error)
+
+        Thread(target=ask, daemon=True).start()
+        try:
+            answer = found.get(timeout=HEAD)
+        except Empty:
+            raise InputError(f"{path}: no answer within {HEAD:.0f} s") from None
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
 
 def _is_address(endpoint: str) -> bool:

@@ -16,6 +16,9 @@ CONFIG_BYTES = 4 * 2**20
 
 MAX_DIGITS = 20
 
+MOST_ENTRIES = 800_000
+"""Commas in one file, a bound on the objects that it becomes in memory; a header has four per tensor."""
+
 
 def load_object(path: Path, *, limit: int = CONFIG_BYTES) -> dict[str, Any]:
     """The JSON object in `path`.
@@ -35,12 +38,14 @@ def read_bytes(path: Path, limit: int) -> bytes:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     if len(data) > limit:
-        raise InputError(f"{path}: larger than {limit} bytes, expected a JSON object")
+        raise InputError(f"{path}: larger than {limit} bytes, expected a smaller file")
     return data
 
 
 def parse_object(data: bytes, where: str) -> dict[str, Any]:
     """`data` as a JSON object; `where` names it in errors (see `load_object`)."""
+    if data.count(b",") > MOST_ENTRIES:
+        raise InputError(f"{where}: found more than {MOST_ENTRIES} entries, expected a smaller file")
     try:
         value = json.loads(
             data.decode("utf-8"),

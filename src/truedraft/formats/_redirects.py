@@ -16,6 +16,12 @@ class Redirects(urllib.request.HTTPRedirectHandler):
         self.origin = _origin(endpoint)
         self.headers = headers
 
+    def http_error_302(self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any) -> Any:
+        """Follow a redirect without its body, which the base class would read to the end."""
+        return super().http_error_302(req, _Bodyless(fp), code, msg, headers)  # type: ignore[arg-type]
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
     def redirect_request(
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
@@ -30,6 +36,21 @@ class Redirects(urllib.request.HTTPRedirectHandler):
             for name, value in self.headers.items():
                 request.add_unredirected_header(name, value)
         return request
+
+
+class _Bodyless:
+    """A response whose body is never read."""
+
+    def __init__(self, response: Any) -> None:
+        self._response = response
+
+    def read(self, *_: int) -> bytes:
+        """Nothing."""
+        return b""
+
+    def close(self) -> None:
+        """Close the connection, unread bytes and all."""
+        self._response.close()
 
 
 def _origin(url: str) -> tuple[str, str, int | None]:

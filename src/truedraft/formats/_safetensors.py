@@ -16,7 +16,7 @@ from truedraft.contract import InputError
 from truedraft.formats._inside import find_file, need_file
 from truedraft.formats._json import load_object, parse_object
 
-HEADER_BYTES = 16 * 2**20
+HEADER_BYTES = 12 * 2**20
 """Longest header that is read. The format allows 100 MB; the largest published ones are near 1 MB."""
 INDEX_BYTES = 16 * 2**20
 """Longest index that is read: some 180 000 tensors, more than DeepSeek-V4-Pro has."""
@@ -65,7 +65,7 @@ def read_header(path: Path | str) -> Mapping[str, TensorInfo]:
     """The tensors of one safetensors file, by name.
 
     Raises `InputError` with one line if the file is missing, truncated, or its header lies: length beyond
-    the file or above 16 MiB, no UTF-8 JSON object, duplicate names, unknown dtype, bad shape, byte ranges
+    the file or above 12 MiB, no UTF-8 JSON object, duplicate names, unknown dtype, bad shape, byte ranges
     that do not match dtype and shape, overlap, leave holes, or end beyond or before the file's end.
     """
     path = Path(path)

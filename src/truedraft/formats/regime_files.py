@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from truedraft.formats._checkpoint import Checkpoint
+from truedraft.formats._inside import find_file
 from truedraft.formats._json import load_object
 
-DESCRIPTION_BYTES = 64 * 2**20
+DESCRIPTION_BYTES = 16 * 2**20
 """Largest `quant_model_description.json` that is read: it has a line per tensor."""
 
 # Schemes in which a family's producer publishes it: the drafter saw the features of these weights.
@@ -80,7 +81,7 @@ def rotations(checkpoint: Checkpoint) -> tuple[Rotation, ...]:
     if isinstance(optional, dict) and optional.get("quarot"):
         found.append(Rotation("QuaRot", checkpoint.where("/optional/quarot", _DESCRIPTION), True))
     file = Path("optional") / "quarot.safetensors"
-    if (checkpoint.directory / file).exists():
+    if find_file(checkpoint.directory, file.as_posix()) is not None:
         found.append(Rotation("QuaRot's matrix", f"{checkpoint.role}/{file.as_posix()}", True))
     for pointer, stated in _stated(checkpoint):
         groups = _object(_object(stated.get("transform_config")).get("config_groups"))
@@ -129,7 +130,7 @@ def _stated(checkpoint: Checkpoint) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def _side_file(checkpoint: Checkpoint, name: str) -> dict[str, Any]:
     path = checkpoint.directory / name
-    return load_object(path, limit=DESCRIPTION_BYTES) if path.exists() else {}
+    return load_object(path, limit=DESCRIPTION_BYTES) if find_file(path.parent, path.name) else {}
 
 
 def _object(value: Any) -> Mapping[str, Any]:

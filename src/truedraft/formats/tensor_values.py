@@ -74,6 +74,8 @@ def rows(ref: TensorRef, indices: Sequence[int]) -> NDArray[np.floating]:
         for index in indices:
             file.seek(begin + index * size)
             data += file.read(size)
+    if len(data) != size * len(indices):
+        raise InputError(f"{ref}: changed while it was read")
     return _decoded(numpy, bytes(data), ref.dtype).reshape(len(indices), -1)
 
 
@@ -120,7 +122,9 @@ def _span(ref: TensorRef) -> tuple[int, int]:
     """First byte in the file, and the end, of the rows that are meant."""
     stamp = ref.path.stat()
     data, header = _header(ref.path, stamp.st_mtime_ns, stamp.st_size)
-    info = header[ref.name]
+    info = header.get(ref.name)
+    if info is None or info.shape[1:] != ref.shape[1:]:
+        raise InputError(f"{ref}: changed while it was read")
     first, last = (
         (info.begin, info.end) if ref.rows is None else (info.begin + n * _row_bytes(ref) for n in ref.rows)
     )

@@ -16,7 +16,7 @@ from truedraft.formats._json import load_object, read_bytes
 
 TOKENIZER = "tokenizer.json"
 
-PARSED_BYTES = 16 * 2**20
+PARSED_BYTES = 12 * 2**20
 """Largest `tokenizer.json` that is parsed: Qwen's has 11 MB, Gemma's 33 MB needs some 400 MB of memory."""
 
 TOKENIZER_BYTES = 4 * 2**20
@@ -108,7 +108,7 @@ def chat_template(checkpoint: Checkpoint) -> ChatTemplate | None:
     As in `transformers`, `chat_template.jinja` precedes `chat_template.json` and `tokenizer_config.json`.
     """
     path = checkpoint.directory / "chat_template.jinja"
-    if path.exists():
+    if find_file(path.parent, path.name) is not None:
         try:
             text = read_bytes(path, TOKENIZER_BYTES).decode("utf-8")
         except UnicodeDecodeError as error:
@@ -163,4 +163,4 @@ def _named_default(templates: list[Any]) -> Any:
 
 
 def _optional(path: Path) -> dict[str, Any]:
-    return load_object(path, limit=TOKENIZER_BYTES) if path.exists() else {}
+    return load_object(path, limit=TOKENIZER_BYTES) if find_file(path.parent, path.name) else {}

@@ -15,7 +15,7 @@ from functools import cache
 from itertools import groupby, pairwise
 
 _WORD = re.compile(r"[^\W\d_]+")
-_IDS = re.compile(r"\s*\[[\d\s,]+\]?\s*")
+_IDS = re.compile(r"\s*\[[\d\s,]+(?:\]\s*)?")
 _LATIN = re.compile(r"[a-z]")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 

@@ -95,7 +95,7 @@ def _beside(name: str, suffixes: Iterable[str]) -> Iterable[str]:
 
 def layer_of(name: str) -> int | None:
     """N of `layers.N.…` or of a stage `mtp.N.…`."""
-    match = re.match(r"(?:layers|mtp)\.([0-9]{1,6})\.", name)
+    match = re.match(r"(?:layers|mtp)\.(0|[1-9][0-9]{0,5})\.", name)
     return None if match is None else int(match[1])
 
 

@@ -27,6 +27,7 @@ from truedraft.formats.engines import BootLine
 
 CODE = "TD430"
 NAME = "boot-log"
+ASKED = True
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -60,9 +61,14 @@ def _explain(subject: Subject, line: BootLine) -> Iterator[Finding]:
         axis="taps.layers",
         found=captured,
         expected=taps,
-        fix="" if right else f"the line must read ({needed})",
+        fix="" if right else _fix(needed),
         references=("vllm#40727",),
     )
+
+
+def _fix(needed: str) -> str:
+    edit = f'"eagle_aux_hidden_state_layer_ids": [{needed}] at the top level of the draft config'
+    return f"the line must read ({needed}): {edit}, or a release or runner that converts the ids (--engine)"
 
 
 def _who(subject: Subject, line: BootLine) -> str:

@@ -62,7 +62,7 @@ def read_backbone(
 
 def _layers(book: AxisBook, keys: Keys, draft: Checkpoint, counts: tuple[str, ...]) -> None:
     claims = keys.claims(INTEGER, *counts)
-    indices = {int(m[1]) for name in draft.tensors if (m := re.match(r"layers\.([0-9]{1,6})\.", name))}
+    indices = {int(m[1]) for name in draft.tensors if (m := re.match(r"layers\.(0|[1-9][0-9]{0,5})\.", name))}
     if indices:
         last = f"layers.{max(indices)}."
         name = min(n for n in draft.tensors if n.startswith(last))

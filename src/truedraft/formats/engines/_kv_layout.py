@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from truedraft.contract import InputError
 from truedraft.formats._json import load_object
 
-MAX_VIEWS = 4096
+MAX_VIEWS = 1024
+MAX_REACH = 1024
+"""Views of one allocation, and blocks behind the freed one that are looked at."""
 
 Span = tuple[int, int]
 """Half-open range of bytes."""
@@ -54,6 +57,13 @@ class KvLayout:
         """The bytes that belong to a block."""
         return _merged(view.rows(block) for view in self.views)
 
+    def live(self, block: int) -> tuple[Span, ...]:
+        """The bytes of all other blocks near enough for the zeroer to reach."""
+        blocks = self.views[0].shape[0]
+        reach = 2 + self.zero_span // max(min(view.stride for view in self.views), 1)
+        near = range(max(block - 1, 0), min(block + min(reach, MAX_REACH) + 1, blocks))
+        return _merged(view.rows(other) for view in self.views for other in near if other != block)
+
     def zeroed(self, block: int) -> tuple[Span, ...]:
         """The bytes that the zeroer clears when the block is freed."""
         begins = [view.offset + block * self.zero_stride for view in self.views]
@@ -92,7 +102,34 @@ def read_kv_layout(path: Path) -> KvLayout:
     if not isinstance(zero, dict):
         raise InputError(f"{path}#/zero: expected an object with span and stride")
     span, stride = (_size(zero, name, f"{path}#/zero") for name in ("span", "stride"))
-    return KvLayout(views, _size(data, "allocation", f"{path}#"), span, stride)
+    _no_other(data, ("views", "allocation", "zero"), f"{path}#")
+    _no_other(zero, ("span", "stride"), f"{path}#/zero")
+    layout = KvLayout(views, _size(data, "allocation", f"{path}#"), span, stride)
+    _check(layout, str(path))
+    return layout
+
+
+def _check(layout: KvLayout, name: str) -> None:
+    """Views must lie inside the allocation, and no two rows on the same bytes."""
+    for i, view in enumerate(layout.views):
+        last, where = view.rows(view.shape[0] - 1)[1], f"{name}#/views/{i}"
+        if last > layout.allocation:
+            expected = f"at most {layout.allocation} (allocation)"
+            raise InputError(f"{where}: found rows up to byte {last}, expected {expected}")
+        if view.shape[0] > 1 and view.stride < view.block_bytes:
+            expected = f"at least a block's {view.block_bytes} bytes"
+            raise InputError(f"{where}/stride: found {view.stride}, expected {expected}")
+    begins = sorted((view.offset % view.stride, i) for i, view in enumerate(layout.views) if view.stride)
+    if len({view.stride for view in layout.views}) == 1:  # else only the views themselves are checked
+        for (begin, one), (other_begin, other) in pairwise(begins):
+            if begin + layout.views[one].block_bytes > other_begin:
+                raise InputError(f"{name}#/views/{other}: found rows on those of view {one}, expected none")
+
+
+def _no_other(entry: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+    for key in entry:
+        if key not in known:
+            raise InputError(f"{where}/{key:.80}: unknown key, expected {', '.join(known)}")
 
 
 def _view(entry: object, where: str) -> KvView:
@@ -101,6 +138,7 @@ def _view(entry: object, where: str) -> KvView:
     shape = entry.get("shape")
     if not isinstance(shape, list) or len(shape) != 3 or not all(_is_size(n) and n for n in shape):
         raise InputError(f"{where}/shape: found {shape!r:.80}, expected [blocks, rows, bytes per row]")
+    _no_other(entry, ("shape", "offset", "stride"), where)
     offset, stride = (_size(entry, name, where) for name in ("offset", "stride"))
     return KvView((shape[0], shape[1], shape[2]), offset, stride)
 
@@ -113,7 +151,7 @@ def _size(entry: Mapping[str, Any], name: str, where: str) -> int:
 
 
 def _is_size(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**48
 
 
 def _merged(spans: Any) -> tuple[Span, ...]:

@@ -31,9 +31,30 @@ def find_engines(text: str) -> tuple[Engine, ...]:
     newest = fitting[-1].id.version if fitting else ""
     found = tuple(e for e in fitting if e.id.version == newest and runner in ("", e.id.runner))
     if not found:
-        known = ", ".join(str(engine.id) for engine in named)
-        raise InputError(f"--engine {text[:80]}: this release is not known, expected one of {known}")
+        raise InputError(f"--engine {text[:80]}: this release is not known, {_near(named, version)}")
     return found
+
+
+def _near(named: list[Engine], version: str) -> str:
+    """The known releases on either side of a version, or all of them."""
+    versions = list(dict.fromkeys(engine.id.version for engine in named))
+    asked = _number(version)
+    before = [v for v in versions if asked and (_number(v) or ()) < asked]
+    after = [v for v in versions if asked and (_number(v) or ()) > asked]
+    if (
+        before
+        and after
+        and asked is not None
+        and not any(f"{v}.".startswith(f"{version}.") for v in versions)
+    ):
+        return f"ask for its neighbours {before[-1]} and {after[0]}: what both do, it does too"
+    runners = ", ".join(dict.fromkeys(engine.id.runner for engine in named if engine.id.runner != "-"))
+    return f"expected one of {', '.join(versions)}" + (f" (runners {runners})" if runners else "")
+
+
+def _number(version: str) -> tuple[int, ...] | None:
+    parts = version.split(".")
+    return tuple(int(p) for p in parts) if all(p.isdigit() and len(p) < 9 for p in parts) else None
 
 
 def siblings(engine: Engine) -> tuple[Engine, ...]:

@@ -94,7 +94,7 @@ def stage_count(keys: Keys) -> int | None:
 
 def _backbone(book: AxisBook, keys: Keys, draft: Checkpoint) -> None:
     claims: list[Sourced] = []
-    indices = {int(m[1]): n for n in draft.tensors if (m := re.match(r"mtp\.([0-9]{1,6})\.", n))}
+    indices = {int(m[1]): n for n in draft.tensors if (m := re.match(r"mtp\.(0|[1-9][0-9]{0,5})\.", n))}
     if indices:
         last = max(indices)
         claims.append(shape(last + 1, draft.where_tensor(indices[last])))
