@@ -16,17 +16,17 @@ CONFIG_BYTES = 4 * 2**20
 
 MAX_DIGITS = 20
 
-MOST_ENTRIES = 800_000
+MOST_ENTRIES = 700_000
 """Commas in one file, a bound on the objects that it becomes in memory; a header has four per tensor."""
 
 
-def load_object(path: Path, *, limit: int = CONFIG_BYTES) -> dict[str, Any]:
+def load_object(path: Path, *, limit: int = CONFIG_BYTES, entries: int = MOST_ENTRIES) -> dict[str, Any]:
     """The JSON object in `path`.
 
     Raises `InputError` with one line if the file is missing, larger than `limit` bytes, not UTF-8, not
     JSON, not an object, nested too deeply, or holds duplicate keys, NaN, Infinity or absurd numbers.
     """
-    return parse_object(read_bytes(path, limit), str(path))
+    return parse_object(read_bytes(path, limit), str(path), entries)
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
@@ -42,10 +42,10 @@ def read_bytes(path: Path, limit: int) -> bytes:
     return data
 
 
-def parse_object(data: bytes, where: str) -> dict[str, Any]:
+def parse_object(data: bytes, where: str, entries: int = MOST_ENTRIES) -> dict[str, Any]:
     """`data` as a JSON object; `where` names it in errors (see `load_object`)."""
-    if data.count(b",") > MOST_ENTRIES:
-        raise InputError(f"{where}: found more than {MOST_ENTRIES} entries, expected a smaller file")
+    if data.count(b",") > entries:
+        raise InputError(f"{where}: found more than {entries} entries, expected a smaller file")
     try:
         value = json.loads(
             data.decode("utf-8"),

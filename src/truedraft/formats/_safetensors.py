@@ -20,6 +20,8 @@ HEADER_BYTES = 12 * 2**20
 """Longest header that is read. The format allows 100 MB; the largest published ones are near 1 MB."""
 INDEX_BYTES = 16 * 2**20
 """Longest index that is read: some 180 000 tensors, more than DeepSeek-V4-Pro has."""
+
+INDEX_ENTRIES = 250_000
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 
@@ -106,7 +108,7 @@ def find_tensors(directory: Path) -> Mapping[str, TensorRef]:
 
 def read_index(index: Path) -> Mapping[str, str]:
     """Tensor names to shard names, of an index file; `InputError` for a shard outside its directory."""
-    weight_map = load_object(index, limit=INDEX_BYTES).get("weight_map")
+    weight_map = load_object(index, limit=INDEX_BYTES, entries=INDEX_ENTRIES).get("weight_map")
     if not isinstance(weight_map, dict):
         raise InputError(f"{index}#/weight_map: expected an object from tensor names to shard files")
     for name, shard in weight_map.items():
