@@ -120,7 +120,8 @@ def _require_sizes(contract: Contract) -> None:
 def _require_sequence_heads(contract: Contract) -> None:
     if contract.get("confidence.input") == "pre_norm" and not is_staged(contract):
         raise InputError(f"confidence.input=pre_norm: the {contract.family} drafter cannot run this yet")
-    if contract.get("confidence.with_markov") and contract.get("markov.kind") == "none":
+    rates = (contract.get("confidence.input") or "none") != "none"
+    if rates and contract.get("confidence.with_markov") and contract.get("markov.kind") == "none":
         raise InputError(
             "confidence.with_markov=true: found markov.kind=none, expected a Markov head to read"
         )
