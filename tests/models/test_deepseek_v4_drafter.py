@@ -12,7 +12,14 @@ from typing import Any
 
 import pytest
 import torch
-from reference_deepseek_v4 import inverse_frequencies
+from checkpoints import CONFIGS
+from reference_deepseek_v4 import (
+    drafter_shapes,
+    inverse_frequencies,
+    random_weights,
+    stage_as_decoder_layer,
+    transformers_layer_output,
+)
 from safetensors.torch import load_file, save_file
 from stage_pairs import (
     CONFIG,
@@ -32,7 +39,9 @@ from stage_pairs import (
 
 from truedraft import resolve
 from truedraft.contract import InputError
-from truedraft.decode import Sampling, Seeded
+from truedraft.decode import Decoder, Sampling, Seeded
+from truedraft.formats import expected
+from truedraft.models import HFTarget
 from truedraft.models.load import load_tensors, make_drafter
 
 YARN = "yarn:factor=16:original_max_position_embeddings=64:beta_fast=32:beta_slow=1"
@@ -41,6 +50,30 @@ YARN = "yarn:factor=16:original_max_position_embeddings=64:beta_fast=32:beta_slo
 @pytest.fixture(scope="module")
 def staged(tmp_path_factory: pytest.TempPathFactory) -> Staged:
     return write_stages(tmp_path_factory.mktemp("staged"))
+
+
+@pytest.mark.parametrize(
+    "variant", [{}, {"hc_mult": 2, "o_groups": 2}, {"swiglu_limit": 10.0, "hc_eps": 1e-2}]
+)
+def test_reference_equals_the_layer_of_transformers(variant: dict[str, Any]) -> None:
+    """A stage taken for a sliding layer of the target; nothing of truedraft takes part."""
+    config = {**CONFIG, **variant}
+    weights = random_weights(config, CONFIG["vocab_size"], 2, seed=1)
+    streams = torch.randn(
+        14, config["hc_mult"], CONFIG["hidden_size"], generator=torch.Generator().manual_seed(2)
+    )
+    for stage in (0, 1):
+        own = stage_as_decoder_layer(config, weights, stage, streams)
+        close(own, transformers_layer_output(config, weights, stage, streams))
+
+
+@pytest.mark.parametrize("name", ["Flash", "Pro"])
+def test_published_stages_have_the_tensors_that_the_reference_names(name: str, tmp_path: Any) -> None:
+    config = json.loads((CONFIGS / f"deepseek-ai__DeepSeek-V4-{name}-DSpark.partial.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    needed = expected(resolve(tmp_path).contract)
+    assert needed == drafter_shapes(config, config["vocab_size"], 3)
+    assert len(needed) == {"Flash": 2376, "Pro": 3528}[name]
 
 
 @pytest.mark.parametrize("rows", [0, 1, 4, WINDOW - 1, WINDOW, WINDOW + 1, 2 * WINDOW + 3, 40])
@@ -139,6 +172,51 @@ def test_rows_that_were_never_written_are_not_seen(staged: Staged, holes: slice)
     found = product(drafter, turn(sequence, 12, 12), cache)
     same(found, staged.wanted(12, valid=valid.tolist()))
     assert float((found["hidden"] - staged.wanted(12).hidden_pre_norm).abs().max()) > 1e-3
+
+
+def dense_target() -> HFTarget:
+    """Any target of the drafter's width: what the loop does with stages needs no DeepSeek-V4."""
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    torch.manual_seed(3)
+    sizes = {"vocab_size": CONFIG["vocab_size"], "hidden_size": CONFIG["hidden_size"], "head_dim": 8}
+    layers = {"num_hidden_layers": 6, "num_attention_heads": 4, "num_key_value_heads": 2}
+    more = {"intermediate_size": 40, "max_position_embeddings": 256, "initializer_range": 0.3}
+    model = Qwen3ForCausalLM(Qwen3Config(**sizes, **layers, **more)).eval()
+    return HFTarget(model, (3, 4, 5), stop_token_ids=frozenset())
+
+
+def test_three_prompts_through_the_decoding_loop(staged: Staged) -> None:
+    """Greedy output is plain decoding's, and every third round's drafts are the reference's."""
+    target = dense_target()
+    found = resolve(staged.directory)
+    stored = load_tensors(found.tensors, dtype=torch.float32, device="cpu")
+    drafter = make_drafter(found.contract, stored, target.embedding, target.head)
+    prompts = [[5], TOKENS[:7].tolist(), TOKENS[3:17].tolist()]
+    plain = Decoder(target).generate(prompts, 8)
+    runs = Decoder(target, drafter, keep_drafts=True).generate(prompts, 8)
+    assert [run.tokens for run in runs] == [run.tokens for run in plain]
+    for run, prompt in zip(runs, prompts, strict=True):
+        text, at = prompt + run.tokens, len(prompt)
+        taps = taps_of(target, text)
+        tables = {"embedding": target.embedding, "head": target.head}
+        assert len(run.drafts) == len(run.accepted) > 1
+        for accepted, (anchor, drafts) in zip(run.accepted[:-1], run.drafts[:-1], strict=True):
+            assert anchor == at
+            if at % 3 == 0:  # the reference is slow
+                wanted = staged.wanted(at, taps=taps[:at], anchor=text[at], **tables)
+                assert drafts == tuple(wanted.tokens.tolist())
+            at += accepted + 1
+
+
+@torch.inference_mode()
+def taps_of(target: HFTarget, text: list[int]) -> torch.Tensor:
+    """Features of a whole text in one forward."""
+    from truedraft.decode import Batch
+
+    cache, count = target.new_cache(), len(text)
+    batch = Batch(torch.tensor(text), torch.arange(count), (0, count), (cache.open(),))
+    return target.forward(batch, cache)[1].clone()
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
