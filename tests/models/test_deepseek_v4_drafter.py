@@ -338,6 +338,32 @@ def test_yarn_on_the_stages_beyond_the_list(staged: Staged, tmp_path: Any) -> No
     assert float((found["logits"] - drafted(right, 40)["logits"]).abs().max()) > 1e-3
 
 
+def test_yarn_on_stages_44_and_45_of_the_published_drafter(tmp_path: Any) -> None:
+    """The same fault at published sizes: 64 rotated dimensions, the tables that an engine would have made."""
+    from transformers import Qwen3Config
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    from truedraft.models.rope import RotaryTable
+
+    target, draft = tmp_path / "target", tmp_path / "draft"
+    for directory, name in ((target, "Flash"), (draft, "Flash-DSpark")):
+        directory.mkdir()
+        text = (CONFIGS / f"deepseek-ai__DeepSeek-V4-{name}.partial.json").read_text()
+        (directory / "config.json").write_text(text)
+    record = "yarn:factor=16:original_max_position_embeddings=65536:beta_fast=32:beta_slow=1"
+    overrides = (f"rope.scaling[1]={record}", f"rope.scaling[2]={record}")
+    parameters = {"rope_type": "yarn", "rope_theta": 1e4, "attention_factor": 1.0, "factor": 16.0}
+    parameters |= {"original_max_position_embeddings": 65536, "beta_fast": 32.0, "beta_slow": 1.0}
+    sizes = {"head_dim": 64, "max_position_embeddings": 1048576}
+    scaled, _ = ROPE_INIT_FUNCTIONS["yarn"](Qwen3Config(**sizes, rope_parameters=parameters), "cpu")
+    plain = inverse_frequencies(1e4, 64)
+    for arm, wanted in (((), [plain] * 3), (overrides, [plain, scaled, scaled])):
+        contract = resolve(target, draft, arm).contract
+        assert contract["stages.layers"] == (43, 44, 45)
+        tables = RotaryTable(contract, torch.device("cpu"))._frequencies
+        torch.testing.assert_close(tables, torch.stack(wanted), rtol=1e-6, atol=0)
+
+
 def test_each_stage_has_the_rope_of_its_own_entry(tmp_path: Any) -> None:
     """An entry that is not 0 means base and scaling of the compressed layers, at that stage only."""
     pair = write_stages(tmp_path, ratios=[0, 4, 128])
