@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 from case import found, told
-from checkpoints import CONFIGS, DEEPSPEC, GOLDENS, SPECULATORS_DSPARK, TARGET, changed, write
+from checkpoints import CONFIGS, DEEPSPEC, GOLDENS, SPECULATORS_DSPARK, TARGET, write
+from stage_files import SMALL as V4_SMALL
+from stage_files import stage_shapes
 from tensor_pairs import (
     EAGLE,
     OFFSETS,
@@ -150,32 +152,28 @@ def test_scales_of_needed_tensors_are_not_unused(tmp_path: Path) -> None:
 
 
 def stages(*, scale: bool = True, weight: str = "F8_E4M3") -> Tensors:
-    """What is read of two stages of a small V4 checkpoint, among tensors of the target."""
+    """Two stages of a small V4 checkpoint, among tensors of the target, in the dtypes of published ones."""
     out = {
-        "embed.weight": filled(256, 64, dtype="BF16"),
-        "head.weight": filled(256, 64, dtype="BF16"),
-        "layers.0.attn.wq_a.weight": raw("F8_E4M3", 64, 64),
-        "mtp.0.main_proj.weight": raw(weight, 64, 192),
-        "mtp.0.main_norm.weight": filled(64),
-        "mtp.0.ffn.experts.0.w1.weight": raw("I8", 64, 16),
-        "mtp.1.norm.weight": filled(64, dtype="BF16"),
-        "mtp.1.markov_head.markov_w1.weight": filled(256, 8, dtype="BF16"),
-        "mtp.1.markov_head.markov_w2.weight": filled(256, 8, dtype="BF16"),
-        "mtp.1.confidence_head.proj.weight": filled(1, 72),
+        "embed.weight": filled(64, 32, dtype="BF16"),
+        "head.weight": filled(64, 32, dtype="BF16"),
+        "layers.0.attn.wq_a.weight": raw("F8_E4M3", 32, 32),
+        **{name: filled(*shape, dtype="BF16") for name, shape in stage_shapes().items()},
+        "mtp.0.main_proj.weight": raw(weight, 32, 96),
     }
-    return out | ({"mtp.0.main_proj.scale": raw("F8_E8M0", 1, 2)} if scale else {})
+    for name in [name for name in out if ".ffn.experts." in name]:
+        rows, columns = out[name].shape
+        out[name] = raw("I8", rows, columns // 2)  # two FP4 numbers in each byte
+        out[name.replace(".weight", ".scale")] = raw("F8_E8M0", rows, 1)
+    return out | ({"mtp.0.main_proj.scale": raw("F8_E8M0", 1, 1)} if scale else {})
 
 
 def embedded(directory: Path, tensors: Tensors) -> Subject:
-    sizes = {"hidden_size": 64, "vocab_size": 256, "num_hidden_layers": 8, "dspark_markov_rank": 8}
-    taps = {"dspark_target_layer_ids": [5, 6, 7], "dspark_noise_token_id": 1}
-    ratios = {"compress_ratios": [0] * 8 + [0, 0]}
-    path = write(directory, changed(V4, {**sizes, **taps, **ratios}))
+    path = write(directory, V4_SMALL)
     write_tensors(path / "model.safetensors", tensors)
     return Subject(inspect(path, path), weights=True)
 
 
-def test_float8_is_the_normal_form_of_v4_stages(tmp_path: Path) -> None:
+def test_float8_and_packed_experts_are_the_normal_form_of_v4_stages(tmp_path: Path) -> None:
     assert codes(embedded(tmp_path, stages())) == []
 
 
@@ -183,9 +181,12 @@ def test_float8_is_the_normal_form_of_v4_stages(tmp_path: Path) -> None:
     ("tensors", "code", "says"),
     [
         (stages(scale=False), "TD205", "no tensor of scales"),
-        ({n: t for n, t in stages().items() if n[:3] != "mtp"}, "TD201", "6 tensors missing"),
+        ({n: t for n, t in stages().items() if n[:3] != "mtp"}, "TD201", "81 tensors missing"),
         ({n: t for n, t in stages().items() if "main_norm" not in n}, "TD201", "mtp.N.main_norm.weight"),
+        ({n: t for n, t in stages().items() if "attn_sink" not in n}, "TD201", "mtp.N.attn.attn_sink"),
         ({n: t for n, t in stages().items() if n[:5] != "mtp.0"}, "TD209", "no tensors of mtp.0"),
+        (stages() | {"mtp.0.attn.wq_b.weight": filled(10, 64)}, "TD203", "it is transposed"),
+        (stages() | {"mtp.0.attn.indexer.wk.weight": filled(8, 32)}, "TD202", "mtp.N.attn.indexer"),
     ],
 )
 def test_broken_v4_stages(tensors: Tensors, code: str, says: str, tmp_path: Path) -> None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from truedraft.contract import CHAIN_FAMILIES, Contract, InputError
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._safetensors import TensorRef
+from truedraft.formats._sizes import Dim, Sizes, plus, times
+from truedraft.formats.stage_layout import is_staged, stage_tensors, unused_stage_tensors
 
 DTYPES = ("F32", "F16", "BF16", "F64")
 """Tensor dtypes that models are loaded from."""
@@ -24,15 +26,14 @@ INDEX_DTYPES = ("I64", "I32")
 _INERT = {"t2d"}
 """The inverse of `d2t`, which only training uses."""
 
-Dim = int | None
-"""A size, or `None` where the contract does not settle it."""
-
 
 def expected(contract: Contract) -> dict[str, tuple[Dim, ...]]:
     """Canonical tensor name -> shape, for every tensor that a drafter of this contract needs."""
-    size = _Sizes(contract)
-    if contract.axes["stages.layers"].state != "not_applicable":
-        return _stages(contract, size)
+    size = Sizes(contract)
+    if is_staged(contract):
+        last = f"mtp.{(size('backbone.layers') or 1) - 1}."
+        heads = _markov(contract, size) | _confidence(size)
+        return stage_tensors(contract, size) | {last + name: dims for name, dims in heads.items()}
     hidden, vocabulary = size("backbone.hidden_size"), contract.target.vocab_size
     out: dict[str, tuple[Dim, ...]] = {"norm.weight": (hidden,)} | _fusion(contract, size)
     for index in range(size("backbone.layers") or 0):
@@ -80,15 +81,15 @@ def tensor_faults(contract: Contract, draft: Checkpoint) -> Iterator[TensorFault
         where, found = draft.where_tensor(name), draft.tensors[name].shape
         if (fault := _dtype_fault(draft, name)) is not None:
             yield fault
-        elif len(found) != len(dims) or any(d not in (None, n) for d, n in zip(dims, found, strict=True)):
+        elif not any(_fits(shape, dims) for shape in _shapes(draft.tensors[name])):
             shown = _show(dims) + (_fused(contract) if name == "fc.weight" else "")
             yield TensorFault("shape", name, where, f"shape {list(found)}", shown)
 
 
 def unused_tensors(contract: Contract, draft: Checkpoint) -> tuple[str, ...]:
     """Canonical names of the tensors that a drafter of this contract has no use for."""
-    if contract.axes["stages.layers"].state != "not_applicable":
-        return ()  # all others are the target's, or a stage's own block
+    if is_staged(contract):
+        return unused_stage_tensors(contract, expected(contract), draft.tensors)
     known = expected(contract).keys() | (_INERT if _mapped(contract) else set())
     return tuple(name for name in sorted(draft.tensors) if name not in known)
 
@@ -113,6 +114,18 @@ def check_dtype(checkpoint: Checkpoint, name: str) -> None:
         raise InputError(str(fault))
 
 
+def _shapes(tensor: TensorRef) -> tuple[tuple[int, ...], ...]:
+    """The shape as stored and, of 8-bit integers, that of the two 4-bit floats in each."""
+    stored = tensor.shape
+    if tensor.dtype not in ("I8", "U8") or not stored:
+        return (stored,)
+    return stored, (*stored[:-1], 2 * stored[-1])
+
+
+def _fits(found: tuple[int, ...], dims: tuple[Dim, ...]) -> bool:
+    return len(found) == len(dims) and all(d in (None, n) for d, n in zip(dims, found, strict=True))
+
+
 def _dtype_fault(checkpoint: Checkpoint, name: str) -> TensorFault | None:
     found, allowed = checkpoint.tensors[name].dtype, INDEX_DTYPES if name == "d2t" else DTYPES
     if found in allowed or name.removesuffix("weight") + "scale" in checkpoint.tensors:
@@ -121,42 +134,7 @@ def _dtype_fault(checkpoint: Checkpoint, name: str) -> TensorFault | None:
     return TensorFault("dtype", name, where, f"dtype {found}", ", ".join(allowed))
 
 
-class _Sizes:
-    """Values by axis; `None` where an axis is unknown or in conflict: nothing is held against it then."""
-
-    def __init__(self, contract: Contract) -> None:
-        self._contract = contract
-        self._open = {conflict.axis for conflict in contract.conflicts}
-
-    def __call__(self, axis: str) -> Dim:
-        value = self.settled(axis)
-        return value if isinstance(value, int) else None
-
-    def settled(self, axis: str) -> Any:
-        """The axis's value, or `None`."""
-        return None if axis in self._open else self._contract.get(axis)
-
-    def fused(self) -> Dim:
-        taps = len(self._contract.tuple_of("taps.layers"))
-        settled = taps and "taps.layers" not in self._open
-        return taps * self._contract.target.hidden_size if settled else None
-
-
-def _stages(contract: Contract, size: _Sizes) -> dict[str, tuple[Dim, ...]]:
-    """What a drafter inside the target's checkpoint has beside its stages' blocks (DeepSeek-V4 `mtp.*`)."""
-    hidden, last = size("backbone.hidden_size"), (size("backbone.layers") or 1) - 1
-    rank = size("markov.rank")
-    return {
-        "mtp.0.main_proj.weight": (hidden, size.fused()),
-        "mtp.0.main_norm.weight": (hidden,),
-        f"mtp.{last}.norm.weight": (hidden,),
-        f"mtp.{last}.markov_head.markov_w1.weight": (contract.target.vocab_size, rank),
-        f"mtp.{last}.markov_head.markov_w2.weight": (contract.target.vocab_size, rank),
-        f"mtp.{last}.confidence_head.proj.weight": (1, _plus(hidden, rank)),
-    }
-
-
-def _fusion(contract: Contract, size: _Sizes) -> dict[str, tuple[Dim, ...]]:
+def _fusion(contract: Contract, size: Sizes) -> dict[str, tuple[Dim, ...]]:
     hidden, fused = size("backbone.hidden_size"), size.fused()
     out: dict[str, tuple[Dim, ...]] = {"fc.weight": (hidden, fused)}
     if size.settled("fusion.output_norm"):
@@ -173,12 +151,12 @@ def _mapped(contract: Contract) -> bool:
     return contract.get("head.vocabulary_map") in ("offset", "absolute")
 
 
-def _layer(size: _Sizes, joined: bool) -> Mapping[str, tuple[Dim, ...]]:
+def _layer(size: Sizes, joined: bool) -> Mapping[str, tuple[Dim, ...]]:
     """`joined`: a chain's first layer, whose attention reads [embedding; feature], each with its own norm."""
     hidden, inner = size("backbone.hidden_size"), size("backbone.intermediate_size")
-    head_dim, inputs = size("backbone.head_dim"), _times(2, hidden) if joined else hidden
-    query = _times(size("backbone.heads"), head_dim)
-    key = _times(size("backbone.kv_heads"), head_dim)
+    head_dim, inputs = size("backbone.head_dim"), times(2, hidden) if joined else hidden
+    query = times(size("backbone.heads"), head_dim)
+    key = times(size("backbone.kv_heads"), head_dim)
     out: dict[str, tuple[Dim, ...]] = {
         "input_layernorm.weight": (hidden,),
         "post_attention_layernorm.weight": (hidden,),
@@ -200,7 +178,7 @@ def _layer(size: _Sizes, joined: bool) -> Mapping[str, tuple[Dim, ...]]:
     return out
 
 
-def _markov(contract: Contract, size: _Sizes) -> dict[str, tuple[Dim, ...]]:
+def _markov(contract: Contract, size: Sizes) -> dict[str, tuple[Dim, ...]]:
     if contract.get("markov.kind") not in ("vanilla", "gated", "rnn"):
         return {}
     rank, hidden = size("markov.rank"), size("backbone.hidden_size")
@@ -211,18 +189,18 @@ def _markov(contract: Contract, size: _Sizes) -> dict[str, tuple[Dim, ...]]:
     kind = size.settled("markov.kind")
     if kind == "gated":
         out |= {
-            "markov_head.gate_proj.weight": (rank, _plus(hidden, rank)),
+            "markov_head.gate_proj.weight": (rank, plus(hidden, rank)),
             "markov_head.gate_proj.bias": (rank,),
         }
     if kind == "rnn":
         out |= {
-            "markov_head.joint_proj.weight": (_times(3, rank), _plus(hidden, _times(2, rank))),
-            "markov_head.joint_proj.bias": (_times(3, rank),),
+            "markov_head.joint_proj.weight": (times(3, rank), plus(hidden, times(2, rank))),
+            "markov_head.joint_proj.bias": (times(3, rank),),
         }
     return out
 
 
-def _confidence(size: _Sizes) -> dict[str, tuple[Dim, ...]]:
+def _confidence(size: Sizes) -> dict[str, tuple[Dim, ...]]:
     if size.settled("confidence.input") not in ("post_norm", "pre_norm"):
         return {}
     width = size("backbone.hidden_size")
@@ -230,19 +208,11 @@ def _confidence(size: _Sizes) -> dict[str, tuple[Dim, ...]]:
     if with_markov is None:
         width = None
     elif with_markov:
-        width = _plus(width, size("markov.rank"))
+        width = plus(width, size("markov.rank"))
     out: dict[str, tuple[Dim, ...]] = {"confidence_head.proj.weight": (1, width)}
     if size.settled("confidence.bias"):
         out["confidence_head.proj.bias"] = (1,)
     return out
-
-
-def _times(left: Dim, right: Dim) -> Dim:
-    return None if left is None or right is None else left * right
-
-
-def _plus(left: Dim, right: Dim) -> Dim:
-    return None if left is None or right is None else left + right
 
 
 def _fused(contract: Contract) -> str:

@@ -10,7 +10,7 @@ from truedraft.contract import Contract
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import BOOLEAN, INTEGER, INTEGERS, NUMBER, TEXT, Keys
 from truedraft.formats._nested import NestedKeys
-from truedraft.formats.readers.deepseek_v4 import text_keys
+from truedraft.formats.readers.deepseek_v4.keys import text_keys
 
 _DECODER = "transformer_layer_config"
 

@@ -13,7 +13,6 @@ from functools import partial
 from typing import TypeAlias
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from truedraft.contract import Contract
@@ -21,12 +20,9 @@ from truedraft.decode.cache import KVCache
 from truedraft.decode.drafts import Drafts, Proposal
 from truedraft.decode.protocols import Round
 from truedraft.decode.sampling import GREEDY, Sampling
-from truedraft.models.draft_layer import draft_layer
+from truedraft.models.backbone import make_backbone, make_readout
 from truedraft.models.embedding import Embedding
-from truedraft.models.fusion import Fusion
 from truedraft.models.packed_attention import attend
-from truedraft.models.readout import Readout
-from truedraft.models.rope import RotaryTable
 from truedraft.models.support import refuse_unsupported
 from truedraft.models.visibility import block_visibility
 
@@ -54,27 +50,14 @@ class BlockDrafter:
         self.needs_anchor_features: bool = contract["context.end"] == "through_anchor"
         self._embedding = Embedding(contract, weights, target_embedding)
         self.device = self._embedding.table.device
-        self._kv_heads: int = contract["backbone.kv_heads"]
-        self._head_dim: int = contract["backbone.head_dim"]
-        self._eps: float = contract["backbone.norm_eps"]
         self._scales: tuple[float, ...] = contract["attention.scale"]
-        self._rope = RotaryTable(contract, self.device)
-        self._fusion = Fusion(contract, weights)
-        self._final_norm = weights["norm.weight"]
-        self._layers = [draft_layer(contract, weights, i) for i in range(contract["backbone.layers"])]
-        # keys and values of context rows, for all layers in one product
-        queries = contract["backbone.heads"] * self._head_dim
-        self._context_kv = torch.stack([layer.weights.qkv[queries:] for layer in self._layers])
-        biases = [x.weights.qkv_bias[queries:] for x in self._layers if x.weights.qkv_bias is not None]
-        self._context_bias = torch.stack(biases)[:, None] if biases else None  # [layers, 1, 2 kv heads * D]
-        norms = [layer.weights.k_norm for layer in self._layers if layer.weights.k_norm is not None]
-        self._context_norm = torch.stack(norms)[:, None, None] if norms else None  # [layers, 1, 1, D]
-        self.readout = Readout(contract, weights, target_head)
+        self._backbone = make_backbone(contract, weights, self.device)
+        self.readout = make_readout(contract, weights, target_head)
         self.has_confidence = self.readout.has_confidence
 
     def new_cache(self) -> KVCache:
         """An empty cache of context rows."""
-        return KVCache(len(self._layers), self._kv_heads, self._head_dim, device=self.device)
+        return KVCache(*self._backbone.cache_shape, device=self.device)
 
     def propose(self, rounds: Sequence[Round], cache: KVCache, sampling: Sampling = GREEDY) -> Proposal:
         """Take in the rounds' context rows, run their blocks, read off γ drafts each."""
@@ -93,7 +76,7 @@ class BlockDrafter:
         features = fresh[0].taps if len(fresh) == 1 else torch.cat([turn.taps for turn in fresh])
         spans = [range(t.first_position, t.first_position + len(t.taps)) for t in fresh]
         positions = torch.tensor([p for span in spans for p in span], device=self.device)
-        keys, values = self._context_rows(features, positions, max(span.stop for span in spans))
+        keys, values = self._backbone.context_rows(features, positions, max(span.stop for span in spans))
         done = 0
         for turn in fresh:
             count = len(turn.taps)
@@ -105,26 +88,8 @@ class BlockDrafter:
             cache.commit(turn.sequence, range(count))
             done += count
 
-    def _context_rows(self, features: Tensor, positions: Tensor, end: int) -> tuple[Tensor, Tensor]:
-        """Keys and values [layers, kv heads, rows, head dim] of context rows."""
-        context = self._fusion(features)
-        if self.contract["fusion.input_norm_on_context"]:
-            normed = torch.stack([self._norm(context, layer.weights.input_norm) for layer in self._layers])
-            kv = torch.bmm(normed, self._context_kv.transpose(1, 2))
-        else:
-            kv = F.linear(context, self._context_kv.flatten(0, 1)).view(len(context), len(self._layers), -1)
-            kv = kv.transpose(0, 1)
-        if self._context_bias is not None:
-            kv = kv + self._context_bias
-        kv = kv.reshape(len(self._layers), len(context), 2, self._kv_heads, self._head_dim)
-        keys, values = kv.permute(2, 0, 3, 1, 4)  # each [L, kv heads, rows, D]
-        if self._context_norm is not None:
-            keys = F.rms_norm(keys, (self._head_dim,), eps=self._eps) * self._context_norm
-        cos, sin = self._rope.at(positions, end)
-        return self._rope.rotate(keys, cos[:, None], sin[:, None]), values
-
     def block(self, rounds: Sequence[Round], cache: KVCache) -> Tensor:
-        """Final-norm hidden states [B, width, H] of one block per round."""
+        """Hidden states [B, width, H] of one block per round, as the readout wants them."""
         anchors = [turn.anchor_position for turn in rounds]
         for turn in rounds:
             rows = cache.reserve(turn.sequence, self.width)
@@ -137,27 +102,22 @@ class BlockDrafter:
         offset = self.contract["block.position_offset"]
         first = torch.tensor(anchors, device=self.device) + offset
         positions = (first[:, None] + torch.arange(self.width, device=self.device)).flatten()
-        cos, sin = self._rope.at(positions, max(anchors) + abs(offset) + self.width)
-        masks: Masks = {}
-        for index, layer in enumerate(self._layers):
-            turn_cos, turn_sin = cos[index, :, None], sin[index, :, None]
-            normed = layer.normed(x)
-            query, key, value = layer.project(normed, partial(self._rope.rotate, cos=turn_cos, sin=turn_sin))
-            attended = self._attend(index, query, key, value, rounds, cache, masks)
-            x = layer.finish(x, layer.gated(attended, normed))
+        attend = partial(self._attend, rounds, cache, {})
+        hidden = self._backbone(x, positions, max(anchors) + abs(offset) + self.width, attend)
         for turn in rounds:
             cache.commit(turn.sequence, ())
-        return self._norm(x, self._final_norm).view(len(rounds), self.width, -1)
+        return hidden.view(len(rounds), self.width, -1)
 
     def _attend(
         self,
+        rounds: Sequence[Round],
+        cache: KVCache,
+        masks: Masks,
         layer: int,
         query: Tensor,
         key: Tensor,
         value: Tensor,
-        rounds: Sequence[Round],
-        cache: KVCache,
-        masks: Masks,
+        sinks: Tensor | None = None,
     ) -> Tensor:
         """Attention output [heads, B * width, D]; block keys stand behind the context rows, tentatively."""
         outputs = []
@@ -165,7 +125,9 @@ class BlockDrafter:
             rows = slice(b * self.width, (b + 1) * self.width)
             first, mask = self._mask(layer, b, turn, cache, masks)
             own = (query[:, rows], key[:, rows], value[:, rows])
-            outputs.append(attend(cache, turn.sequence, layer, *own, mask, self._scales[layer], first))
+            outputs.append(
+                attend(cache, turn.sequence, layer, *own, mask, self._scales[layer], first, sinks=sinks)
+            )
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1)
 
     def _mask(
@@ -181,6 +143,3 @@ class BlockDrafter:
                 turn.anchor_position, context, self.width, window, rule, causal, known, self.device
             )
         return masks[key]
-
-    def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
-        return F.rms_norm(x, weight.shape, weight, self._eps)

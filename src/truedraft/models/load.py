@@ -15,6 +15,7 @@ from torch import Tensor
 
 from truedraft.contract import AXES, CHAIN_FAMILIES, Contract, InputError, TruedraftError, UndecidedError
 from truedraft.formats import Resolution, TensorRef, check_dtype
+from truedraft.formats.layouts import DTYPES, INDEX_DTYPES
 from truedraft.models.block import BlockDrafter
 from truedraft.models.chain import ChainDrafter
 from truedraft.models.head import target_ids
@@ -99,10 +100,16 @@ def load_tensors(
 ) -> dict[str, Tensor]:
     """Tensors by canonical name, floating-point ones converted to `dtype`.
 
-    Raises `InputError` on non-finite values.
+    Raises `InputError` on non-finite values and on quantised weights, which nothing here dequantises.
     """
     from safetensors import SafetensorError, safe_open
 
+    for reference in references.values():
+        if reference.dtype not in (*DTYPES, *INDEX_DTYPES):
+            raise InputError(
+                f"{reference.path}#{reference.name}: found dtype {reference.dtype} with scales, expected "
+                f"{', '.join(DTYPES)}: export the drafter unquantised, nothing is dequantised here"
+            )
     out: dict[str, Tensor] = {}
     for path in sorted({reference.path for reference in references.values()}):
         here = {name: ref for name, ref in references.items() if ref.path == path}

@@ -23,17 +23,21 @@ def attend(
     scale: float,
     first: int = 0,
     behind: int = 0,
+    sinks: Tensor | None = None,
 ) -> Tensor:
     """One sequence's attention in one layer, [heads, n, D].
 
     Writes key and value [kv heads, n, D] as the tentative rows behind the committed ones and `behind` earlier
     tentative ones, then attends from query [heads, n, D] to all rows from `first` on; `mask` bool [n, rows],
-    `None` when all are visible.
+    `None` when all are visible. `sinks` [heads]: a score of each head that takes its share of the softmax and
+    gives nothing for it.
     """
     start = cache.length(sequence) + behind
     end = start + key.shape[1]
     keys, values = cache.keys(sequence)[layer], cache.values(sequence)[layer]
     keys[:, start:end], values[:, start:end] = key, value
+    if sinks is not None:
+        return _with_sinks(query, keys[:, first:end], values[:, first:end], mask, scale, sinks)
     return F.scaled_dot_product_attention(
         query[None],
         keys[None, :, first:end],
@@ -42,6 +46,19 @@ def attend(
         scale=scale,
         enable_gqa=True,
     )[0]
+
+
+def _with_sinks(
+    query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float, sinks: Tensor
+) -> Tensor:
+    shared = len(query) // len(keys)
+    keys, values = keys.repeat_interleave(shared, 0), values.repeat_interleave(shared, 0)
+    scores = (query @ keys.mT * scale).float()
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    column = sinks.float()[:, None, None].expand(-1, scores.shape[1], 1)
+    shares = torch.cat([scores, column], -1).softmax(-1)[..., :-1]
+    return shares.to(values.dtype) @ values
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from truedraft.contract import BLOCK_FAMILIES, CHAIN_FAMILIES, Contract, InputError, Value, format_value
+from truedraft.formats.stage_layout import is_staged
 
 _EVERYWHERE: dict[str, Value] = {
     "taps.state": "residual",
@@ -12,6 +13,29 @@ _EVERYWHERE: dict[str, Value] = {
     "attention.value_norm": False,
     "attention.kv_shared": False,
     "rope.positions": "plain",
+}
+_STAGES: dict[str, Value] = {
+    "taps.state": "stream_mean",
+    "taps.basis": "plain",
+    "fusion.fc": True,
+    "fusion.tap_norm": False,
+    "fusion.concat_norm": False,
+    "attention.gate": "none",
+    "attention.value_norm": True,
+    "attention.kv_shared": True,
+    "rope.positions": "plain",
+    "embedding.source": "target",
+    "head.source": "target",
+    "head.vocabulary_map": "none",
+    "stages.collapse": "head",
+    "stages.query_head_norm": True,
+    "stages.scoring": "sqrtsoftplus",
+    # readers disagree about what false means: vLLM's CPU path and transformers normalise all the same
+    "stages.normalised_weights": True,
+    "backbone.kv_heads": 1,
+    "backbone.activation": "silu",
+    "backbone.attention_bias": False,
+    "backbone.qk_norm": True,
 }
 _CHAIN: dict[str, Value] = {"attention.gate": "none", "fusion.output_norm": False}
 """Axes on which drafters, or those of one kind, can do one thing only."""
@@ -25,6 +49,9 @@ def refuse_unsupported(contract: Contract) -> None:
     if contract.family not in BLOCK_FAMILIES | CHAIN_FAMILIES:
         raise InputError(f"family {contract.family}: no drafter runs it yet")
     only = _EVERYWHERE | (_CHAIN if contract.family in CHAIN_FAMILIES else {})
+    if is_staged(contract):
+        only = _STAGES
+        _require_stages(contract)
     for name, value in only.items():
         _require(contract, name, value)
     if contract.family in CHAIN_FAMILIES:
@@ -56,6 +83,25 @@ def _require_near(contract: Contract, name: str) -> None:
         raise InputError(f"{name}={offset}: expected {-FARTHEST} to {FARTHEST}")
 
 
+def _require_stages(contract: Contract) -> None:
+    """What the stages of DeepSeek-V4 need beside single values."""
+    kind = contract["markov.kind"]
+    if kind not in ("none", "vanilla"):
+        raise InputError(f"markov.kind={kind}: no stages have such a head, expected vanilla or none")
+    first, ids = contract.target.layers, contract["stages.layers"]
+    if ids != tuple(range(first, first + contract["backbone.layers"])):
+        raise InputError(
+            f"stages.layers={format_value(ids)}: expected the ids behind the target's, from {first} on"
+        )
+    for part, whole in (
+        ("stages.experts_per_token", "stages.experts"),
+        ("stages.output_groups", "backbone.heads"),
+    ):
+        few, many = contract[part], contract[whole]
+        if few > many or (part == "stages.output_groups" and many % few):
+            raise InputError(f"{part}={few}: found {whole}={many}, expected at least as many, in equal parts")
+
+
 def _require_sizes(contract: Contract) -> None:
     heads, kv_heads = contract["backbone.heads"], contract["backbone.kv_heads"]
     if heads % kv_heads:
@@ -72,9 +118,10 @@ def _require_sizes(contract: Contract) -> None:
 
 
 def _require_sequence_heads(contract: Contract) -> None:
-    if contract.get("confidence.input") == "pre_norm":
+    if contract.get("confidence.input") == "pre_norm" and not is_staged(contract):
         raise InputError(f"confidence.input=pre_norm: the {contract.family} drafter cannot run this yet")
-    if contract.get("confidence.with_markov") and contract.get("markov.kind") == "none":
+    rates = (contract.get("confidence.input") or "none") != "none"
+    if rates and contract.get("confidence.with_markov") and contract.get("markov.kind") == "none":
         raise InputError(
             "confidence.with_markov=true: found markov.kind=none, expected a Markov head to read"
         )

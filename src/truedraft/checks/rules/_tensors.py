@@ -9,6 +9,7 @@ from truedraft.checks._subject import Subject
 from truedraft.contract import Contract
 from truedraft.formats import Checkpoint, expected
 from truedraft.formats.layouts import DTYPES, INDEX_DTYPES, unused_tensors
+from truedraft.formats.stage_layout import is_staged
 
 Shape = tuple[int | None, ...]
 
@@ -99,11 +100,6 @@ def layer_of(name: str) -> int | None:
     return None if match is None else int(match[1])
 
 
-def is_embedded(contract: Contract) -> bool:
-    """Whether the drafter is a part of the target's checkpoint (stages `mtp.N`)."""
-    return contract.axes["stages.layers"].state != "not_applicable"
-
-
 def layer_numbers(contract: Contract, draft: Checkpoint) -> frozenset[int]:
     """The draft layers, or stages, that have tensors."""
     prefix = layer_prefix(contract)
@@ -113,7 +109,7 @@ def layer_numbers(contract: Contract, draft: Checkpoint) -> frozenset[int]:
 
 def layer_prefix(contract: Contract) -> str:
     """What the names of a draft layer's tensors begin with, before its number."""
-    return "mtp." if is_embedded(contract) else "layers."
+    return "mtp." if is_staged(contract) else "layers."
 
 
 def pattern(name: str) -> str:

@@ -93,9 +93,9 @@ def _is_open(contract: Contract, name: str) -> bool:
 
 
 def _group(name: str) -> str:
-    """The module: two parts of the name, after `layers.N` if it begins so."""
+    """The module: two parts of the name, after `layers.N` or `mtp.N` if it begins so."""
     parts = pattern(name).split(".")
-    return ".".join(parts[: 4 if parts[0] == "layers" else 2])
+    return ".".join(parts[: 4 if parts[0] in ("layers", "mtp") else 2])
 
 
 def _label(label: str, names: list[str]) -> str:

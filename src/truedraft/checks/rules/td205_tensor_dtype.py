@@ -3,8 +3,8 @@
 What it finds
     Integers, 8-bit floats and packed weights where plain floats are needed. With a tensor of scales beside
     them a warning: an engine must know this format, and truedraft does not run it. Without scales an error:
-    cast to floats they are noise. Mixed float dtypes are a note. The 8-bit weights of DeepSeek-V4's own
-    stages, with their .scale tensors, are its normal form.
+    cast to floats they are noise. Mixed float dtypes are a note. The 8-bit and 4-bit weights of DeepSeek-V4's
+    own stages, with their .scale tensors, are its normal form.
 Why it matters
     Quantisers treat a drafter like any model; the engine's drafter class often was written for plain weights
     and reads bytes, or drops the scales.
@@ -29,7 +29,6 @@ from collections.abc import Iterator
 from truedraft.checks._finding import Finding
 from truedraft.checks._subject import Subject
 from truedraft.checks.rules._tensors import (
-    is_embedded,
     is_plain,
     label,
     listed,
@@ -39,9 +38,13 @@ from truedraft.checks.rules._tensors import (
     weights_file,
 )
 from truedraft.formats.layouts import INDEX_DTYPES
+from truedraft.formats.stage_layout import is_staged
 
 CODE = "TD205"
 NAME = "tensor-dtype"
+
+_V4_FORMS = ("F8_E4M3", "F4", "I8", "U8")
+"""8-bit floats, and the experts' 4-bit ones, as such or two in each byte."""
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -49,7 +52,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     draft, shapes, contract = subject.pair.draft, needed(subject), subject.contract
     if contract is None:
         return
-    embedded = is_embedded(contract)
+    embedded = is_staged(contract)
     groups: dict[tuple[str, bool], list[str]] = {}
     plain: dict[str, list[str]] = {}
     for name in shapes:
@@ -62,7 +65,7 @@ def check(subject: Subject) -> Iterator[Finding]:
                 plain.setdefault(dtype, []).append(name)
         elif name == "d2t":
             yield _map(subject, dtype)
-        elif not (embedded and scaled and dtype.startswith("F8")):
+        elif not (embedded and scaled and dtype in _V4_FORMS):
             groups.setdefault((dtype, scaled), []).append(own)
     for (dtype, scaled), names in groups.items():
         yield _quantised(subject, dtype, scaled, names)

@@ -30,8 +30,9 @@ from collections.abc import Iterator
 from truedraft.checks._finding import Finding, Severity
 from truedraft.checks._subject import Subject
 from truedraft.checks.rules._tables import compare_with_target
-from truedraft.checks.rules._tensors import is_embedded, shown
+from truedraft.checks.rules._tensors import shown
 from truedraft.contract import Contract
+from truedraft.formats.stage_layout import is_staged
 
 CODE = "TD208"
 NAME = "own-table"
@@ -42,7 +43,7 @@ _TABLES = {"embedding.source": "embed_tokens.weight", "head.source": "lm_head.we
 def check(subject: Subject) -> Iterator[Finding]:
     """Each table against the contract's source of it, against the tie, and against the target's values."""
     contract, draft = subject.contract, subject.pair.draft
-    if contract is None or is_embedded(contract):
+    if contract is None or is_staged(contract):
         return  # a drafter inside the target's checkpoint: its tables are the target's
     for axis, name in _TABLES.items():
         if name in draft.tensors:

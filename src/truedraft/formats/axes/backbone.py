@@ -41,7 +41,7 @@ def read_backbone(
         book.settle(f"backbone.{axis}", claims, rule.get(f"backbone.{axis}"), note=_no_key(key))
 
     def size(key: str, pattern: str) -> None:
-        enter(key, key, keys.claim(key, INTEGER), _dims(draft, pattern, 0))
+        enter(key, key, keys.claim(key, INTEGER), agreed_size(draft, pattern, 0))
 
     _layers(book, keys, draft, counts)
     size("hidden_size", r"(hidden_)?norm\.weight|layers\.[0-9]+\.\w+_layernorm\.weight")
@@ -77,7 +77,7 @@ def _layers(book: AxisBook, keys: Keys, draft: Checkpoint, counts: tuple[str, ..
 
 
 def _heads(book: AxisBook, draft: Checkpoint, which: str) -> Sourced | None:
-    rows = _dims(draft, rf"layers\.[0-9]+\.self_attn\.{which}_proj\.weight", 0)
+    rows = agreed_size(draft, rf"layers\.[0-9]+\.self_attn\.{which}_proj\.weight", 0)
     head_dim = book.value("backbone.head_dim")
     if rows is None or rows.source is None or not head_dim or book.in_conflict("backbone.head_dim"):
         return None
@@ -95,7 +95,7 @@ def _activation(keys: Keys) -> Sourced | None:
     return stated(_ACTIVATIONS[str(claim.value)], keys.where("hidden_act"))
 
 
-def _dims(draft: Checkpoint, pattern: str, axis: int) -> Sourced | None:
+def agreed_size(draft: Checkpoint, pattern: str, axis: int) -> Sourced | None:
     """The size of dimension `axis` that all tensors matching `pattern` share, or `None`."""
     names = [name for name in draft.tensors if re.fullmatch(pattern, name)]
     sizes = set(_sizes(draft, names, axis))

@@ -13,7 +13,7 @@ from truedraft.contract import Value
 from truedraft.formats._keys import INTEGER, INTEGERS, NUMBER, Keys
 from truedraft.formats.engines._types import Fact, PairFiles
 from truedraft.formats.engines.vllm._release import Release
-from truedraft.formats.readers.deepseek_v4 import text_keys, yarn
+from truedraft.formats.readers.deepseek_v4.keys import text_keys, yarn
 
 _ROPE = "models/deepseek_v4/common/rope.py"
 _ATTENTION = "models/deepseek_v4/attention.py"
