@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,8 +11,18 @@ from test_lossless import prompt, reference, target
 
 from conftest import random_model
 from truedraft.contract import InputError
-from truedraft.decode import Decoder, Sampling, ScriptedDrafter, ScriptedTreeDrafter, Tree, feed
-from truedraft.models import HFTarget
+from truedraft.decode import (
+    Decoder,
+    KVCache,
+    Sampling,
+    ScriptedDrafter,
+    ScriptedTreeDrafter,
+    Tree,
+    feed,
+    loop,
+)
+from truedraft.decode.pack import pack_trees, row_positions
+from truedraft.models import HFTarget, packed_attention
 
 SHAPE = (-1, -1, 0, 0, 1, 2, 2, 5, -1, 4)
 """Branches at the anchor and below; leaves at depths 1 to 4; paths whose rows are not consecutive."""
@@ -200,3 +211,43 @@ def test_sampled_trees_take_the_exact_rule_by_default():
     drafter = scripted("qwen3", [17], 40, lambda s, n: 0)
     assert decoder(target("qwen3"), drafter, sampling=Sampling(1.0)).verification == "exact_match"
     assert decoder(target("qwen3"), drafter).verification == "greedy"
+
+
+# Controls: faults that these tests must see.
+
+
+def kept_without_compaction(monkeypatch):
+    original = KVCache.commit
+    monkeypatch.setattr(KVCache, "commit", lambda self, s, rows: original(self, s, range(len(rows))))
+
+
+def seen_by_everything_behind(monkeypatch):
+    monkeypatch.setattr(
+        packed_attention, "ancestry", lambda parents: torch.ones(len(parents), len(parents)).tril().bool()
+    )
+
+
+def positions_in_order_of_rows(monkeypatch):
+    def in_order(rounds, ids, trees):
+        batch = pack_trees(rounds, ids, trees)
+        starts = [row_positions(t, len(tree.tokens) + 1) for t, tree in zip(rounds, trees, strict=True)]
+        return replace(batch, positions=torch.cat(starts))
+
+    monkeypatch.setattr(loop, "pack_trees", in_order)
+
+
+@pytest.mark.parametrize(
+    "fault", [kept_without_compaction, seen_by_everything_behind, positions_in_order_of_rows]
+)
+@pytest.mark.parametrize("node", [7, 9])
+def test_control_faults_of_tree_rows_change_the_output(fault, node, monkeypatch):
+    wanted = reference("qwen3", 17, 0, 40)
+    assert tuple(decoded("qwen3", 17, 40, node).tokens) == wanted
+    fault(monkeypatch)
+    assert tuple(decoded("qwen3", 17, 40, node).tokens) != wanted
+
+
+def test_a_path_of_consecutive_rows_does_not_show_them(monkeypatch):
+    """Why the tests above need paths that branch off: node 0's rows are 0 and 1."""
+    kept_without_compaction(monkeypatch)
+    assert tuple(decoded("qwen3", 17, 40, 0).tokens) == reference("qwen3", 17, 0, 40)

@@ -62,6 +62,15 @@ def test_prompts_of_every_length(drafter, length):
     assert tuple(run.tokens) == plain(prompt, 40)
 
 
+@pytest.mark.parametrize("drafter", ["dflash", "dspark"])
+def test_a_context_that_includes_the_anchor(drafter):
+    """The target runs the anchor alone first; those rows are not kept twice."""
+    here = pair(drafter, "context.end=through_anchor")
+    assert here.drafter.needs_anchor_features
+    found = Decoder(here.target, here.drafter, tree_budget=16).generate(texts()[:3], 32)
+    assert [tuple(run.tokens) for run in found] == [plain(prompt, 32) for prompt in texts()[:3]]
+
+
 @pytest.mark.parametrize("drafter", ["dflash", "dflash-full", "dspark"])
 def test_larger_trees_accept_more_and_more_than_chains(drafter):
     chain, *trees = [tau(runs(drafter, budget)) for budget in (None, *BUDGETS)]
