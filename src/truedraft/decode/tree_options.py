@@ -33,7 +33,7 @@ def require_trees(
     if not isinstance(drafter, TreeDrafter):
         name = type(drafter).__name__
         raise refuse(f"none: {name} drafts no trees (block drafters do: DFlash, DSpark)")
-    if not target.supports_trees:
+    if not getattr(target, "supports_trees", False):  # a target that does not say so is not trusted with them
         raise refuse(
             f"none: {type(target).__name__} keeps state that follows one chain of rows, not a tree's branches"
         )
