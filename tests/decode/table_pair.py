@@ -9,7 +9,19 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from truedraft.decode import GREEDY, Batch, Drafts, Proposal, Round, Sampling
+from truedraft.decode import (
+    GREEDY,
+    Batch,
+    Drafts,
+    Proposal,
+    Round,
+    Sampling,
+    Tree,
+    grow,
+    propose_trees,
+    ranked,
+)
+from truedraft.decode.tree import Ranked
 
 Table = dict[tuple[int, int], list[float]]
 
@@ -68,6 +80,7 @@ class TableTarget:
 
     device = torch.device("cpu")
     dtype = torch.float32
+    supports_trees = True
 
     def __init__(self, logits: Table, stop: frozenset[int] = frozenset(), max_positions: int = 99) -> None:
         self.logits = logits
@@ -82,13 +95,14 @@ class TableTarget:
         tokens, positions = batch.tokens.tolist(), batch.positions.tolist()
         for index, sequence in enumerate(batch.sequence_ids):
             own = batch.rows_of(index)
-            text = list(cache.texts[sequence])
-            assert positions[own] == list(range(len(text), len(text) + own.stop - own.start))
-            assert own.stop == own.start or positions[own][-1] < self.max_positions
+            committed = cache.texts[sequence]
             cache.tentative[sequence] = tokens[own]
-            for token in tokens[own]:
-                text.append(token)
-                rows.append(self.logits[([0, *text])[-2], token])
+            texts: dict[int, list[int]] = {-1: committed}
+            for row, token in enumerate(tokens[own]):
+                before = texts[row - 1 if batch.parents is None else batch.parents[own][row]]
+                assert positions[own][row] == len(before) < self.max_positions
+                texts[row] = [*before, token]
+                rows.append(self.logits[([0, *before])[-1], token])
         logits = torch.tensor(rows, dtype=torch.float32)
         taps = torch.stack([batch.tokens, batch.positions], 1).float()
         return (logits if batch.logit_rows is None else logits[batch.logit_rows]), taps
@@ -125,6 +139,33 @@ class TableDrafter:
             chosen = drafts.choose(torch.tensor([self.logits[pair] for pair in recent])).tolist()
             recent = [(b, token) for (_, b), token in zip(recent, chosen, strict=True)]
         return drafts.proposal(torch.tensor(confidence).T)
+
+
+class TreeTableDrafter(TableDrafter):
+    """Grows trees from its law, which depends on the two tokens before; or as told, whatever they are."""
+
+    tree: Tree | None = None
+
+    def propose_tree(self, rounds: Sequence[Round], cache: TextCache, budget: int, depth: int) -> Proposal:
+        before = {turn.sequence: [*cache.texts[turn.sequence], *turn.tokens.tolist()] for turn in rounds}
+        self.propose(rounds, cache)  # takes in and checks the context rows
+        trees = []
+        for turn in rounds:
+            recent = (before[turn.sequence][-1], int(turn.anchor_token))
+            grown = self.tree or grow(TableBranching(self.logits, recent, budget), budget, depth)
+            trees.append(grown.within(depth))
+        return propose_trees(trees, torch.device("cpu"))
+
+
+class TableBranching:
+    """A table's law behind two tokens."""
+
+    def __init__(self, logits: Table, recent: tuple[int, int], width: int) -> None:
+        self.logits, self.recent, self.width = logits, recent, width
+
+    def children(self, path: tuple[int, ...]) -> Ranked:
+        a, b = (*self.recent, *path)[-2:]
+        return ranked(torch.tensor([self.logits[a, b]]), self.width)[0]
 
 
 def targets_law(

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from truedraft.cli._tree_options import require_tree_options
 from truedraft.contract import COLDEST, Deployment, InputError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -73,6 +74,7 @@ def deploy(given: Mapping[str, Any], **others: Any) -> Deployment:
     _require(0 < nucleus <= 1, "--draft-top-p", nucleus, "more than 0 and at most 1")
     threshold = others["confidence_threshold"]
     _require(0 <= threshold <= 1, "--confidence-threshold", threshold, "0 to 1")  # click lets NaN pass
+    require_tree_options(sampled, given["verification"], others)
     if sampled and heat < COLDEST:
         raise InputError(
             f"--proposal sampled: found a temperature of {heat:g}, expected at least {COLDEST:g}"
@@ -87,13 +89,13 @@ def deploy(given: Mapping[str, Any], **others: Any) -> Deployment:
         draft_temperature=heat if sampled else 0.0,
         draft_top_k=narrow if sampled else 0,
         draft_top_p=nucleus if sampled else 1.0,
-        verification=_verification(given["verification"], temperature),
+        verification=_verification(given["verification"], temperature, others["tree_budget"] is not None),
     )
 
 
-def _verification(chosen: str | None, temperature: float) -> Any:
+def _verification(chosen: str | None, temperature: float, tree: bool) -> Any:
     if chosen is None:
-        return "greedy" if temperature < COLDEST else "standard"
+        return "greedy" if temperature < COLDEST else "exact_match" if tree else "standard"
     if (chosen == "greedy") != (temperature < COLDEST):
         wanted = "greedy" if temperature < COLDEST else "standard, block or exact-match"
         raise InputError(f"--verification: found {chosen}, expected {wanted} at temperature {temperature:g}")

@@ -49,6 +49,9 @@ def _record(line: dict[str, Any], where: str) -> AcceptanceRecord:
     if given.get("schema", 1) != 1:
         raise InputError(f"{where}#/schema: found {given['schema']}, expected 1")
     _check_rounds(given["proposed"], given["accepted"], where)
+    nodes, rounds = len(given.get("nodes", ())), len(given["proposed"])
+    if nodes not in (0, rounds):
+        raise InputError(f"{where}#/nodes: found {nodes} rounds, expected {rounds} as in proposed, or none")
     return AcceptanceRecord(**given)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from truedraft.contract import DEFINITION, Acceptance, Contract, Deployment, format_value
+from truedraft.contract import Acceptance, Contract, Deployment, format_value
 
 if TYPE_CHECKING:
     from truedraft.measure import RunReport
@@ -44,7 +44,12 @@ def render(report: RunReport) -> str:
             line = " ".join(text.split())
             text = line if len(line) <= 88 else line[:87] + "…"
         parts.append(f"{output.prompt_id} ({len(output.tokens)} tokens, {output.finish}): {text}")
-    parts += ["", *sampling_lines(report.deployment), *acceptance_lines(report.acceptance)]
+    parts += [
+        "",
+        *sampling_lines(report.deployment),
+        *tree_lines(report),
+        *acceptance_lines(report.acceptance),
+    ]
     speed = report.speed
     parts.append(
         f"speed        plain {speed.plain_tokens_per_s:.0f} tokens/s, speculative "
@@ -95,16 +100,28 @@ def sampling_lines(how: Deployment) -> list[str]:
     return [f"sampling     target {target}; drafts {drafts}; {rule} verification; seed {how.seed}"]
 
 
+def tree_lines(report: RunReport) -> list[str]:
+    """How large the trees were; nothing for chains."""
+    how, figures = report.deployment, report.acceptance
+    if how.tree_budget is None or not figures.rounds:
+        return []
+    mean, deepest = figures.nodes / figures.rounds, how.tree_depth
+    return [
+        f"tree         up to {how.tree_budget} nodes per round, {mean:.1f} on average; up to {deepest} deep"
+    ]
+
+
 def acceptance_lines(figures: Acceptance) -> list[str]:
-    """τ with its definition, then survival and conditional rates by position."""
+    """τ with its definition, then survival and conditional rates by position, or by depth of a tree."""
     if figures.tau is None:
         return ["acceptance   no verification round"]
     cells = range(len(figures.survival))
     conditional = ["  -  " if rate is None else f"{rate:5.3f}" for rate in figures.conditional]
     return [
         f"acceptance   tau {figures.tau:.3f} over {figures.rounds} rounds",
-        *(f"             {part.strip()}" for part in DEFINITION.split(";")),
-        "position     " + " ".join(f"{i:5d}" for i in cells),
+        *(f"             {part.strip()}" for part in figures.definition.split(";")),
+        *([] if figures.nodes else ["position     " + " ".join(f"{i:5d}" for i in cells)]),
+        *(["depth        " + " ".join(f"{i + 1:5d}" for i in cells)] if figures.nodes else []),
         "survival     " + " ".join(f"{rate:5.3f}" for rate in figures.survival),
         "conditional  " + " ".join(conditional),
     ]

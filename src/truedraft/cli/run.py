@@ -19,6 +19,7 @@ from truedraft.cli._deployment import deploy, sampling_options
 from truedraft.cli._prompts import gather, tokenize
 from truedraft.cli._records import check_records, write_records
 from truedraft.cli._run_text import render
+from truedraft.cli._tree_options import tree_options
 from truedraft.contract import InputError
 from truedraft.formats import Resolution, resolve
 
@@ -43,6 +44,7 @@ SMALL = 20_000_000
     "--set", "overrides", multiple=True, metavar="AXIS=VALUE", help="Override an axis of the contract."
 )
 @click.option("--k", "speculative_tokens", type=click.IntRange(min=0), help="Drafts to verify per round.")
+@tree_options
 @sampling_options
 @click.option(
     "--confidence-threshold",
@@ -68,6 +70,8 @@ def command(
     overrides: tuple[str, ...],
     speculative_tokens: int | None,
     confidence_threshold: float,
+    tree_budget: int | None,
+    tree_depth: int | None,
     batch_size: int,
     threads: int | None,
     records: Path | None,
@@ -86,6 +90,8 @@ def command(
         sampling,
         speculative_tokens=speculative_tokens,
         confidence_threshold=confidence_threshold,
+        tree_budget=tree_budget,
+        tree_depth=tree_depth,
         batch_size=batch_size,
     )
     resolution = resolve(target, draft, overrides)

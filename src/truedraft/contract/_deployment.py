@@ -20,8 +20,10 @@ class Deployment:
     `temperature`, `top_k`, `top_p`: the target's sampling, temperature 0 is greedy. `proposal`: drafts are
     the drafter's argmax, or sampled with `draft_temperature`, `draft_top_k`, `draft_top_p`. `verification`:
     `greedy` accepts a draft iff it is the target's argmax; `standard`, `block` and `exact_match` keep the
-    law of sampled output (`docs/acceptance.md`). `runner`, `prefix_cache`, `block_drop`, `kv_layout`
-    describe the engine: truedraft's own has one runner, contiguous KV and no prefix cache.
+    law of sampled output (`docs/acceptance.md`). `tree_budget`, `tree_depth`: verify a tree of at most so
+    many nodes, and so many drafts in a row, instead of a chain; K is the depth then. `runner`,
+    `prefix_cache`, `block_drop`, `kv_layout` describe the engine: truedraft's own has one runner, contiguous
+    KV and no prefix cache.
     """
 
     speculative_tokens: int | None = None
@@ -36,6 +38,8 @@ class Deployment:
     draft_top_k: int = 0
     draft_top_p: float = 1.0
     verification: Literal["greedy", "standard", "block", "exact_match"] = "greedy"
+    tree_budget: int | None = None
+    tree_depth: int | None = None
     runner: str = "truedraft"
     prefix_cache: bool = False
     block_drop: bool = False

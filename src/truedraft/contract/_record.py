@@ -16,6 +16,11 @@ DEFINITION = (
     "tau = 1 + accepted drafts / rounds: bonus token included, pooled over rounds; "
     "drafts behind a stop or length cut count as neither proposed nor accepted"
 )
+TREE_DEFINITION = (
+    "tau = 1 + accepted drafts / rounds: bonus token included, pooled over rounds; "
+    "accepted: drafts on the path that the target took through the round's tree, proposed: the tree's depth; "
+    "drafts behind a stop or length cut count as neither proposed nor accepted"
+)
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,10 @@ class AcceptanceRecord:
 
     `proposed[r]`, `accepted[r]`: drafts of round r. `truncated`: how the last round was counted when a stop
     token or the length limit ended it: `kept` (only drafts that reached the output count).
+
+    With draft trees (`tree_budget` > 0) `proposed[r]` is the depth of round r's tree, `accepted[r]` the
+    length of the path that the target took, K the largest depth, and `nodes[r]` how many drafts were
+    verified.
     """
 
     request_id: str
@@ -51,6 +60,8 @@ class AcceptanceRecord:
     proposal: str = "greedy"
     verification: str = "greedy"
     confidence_threshold: float = 0.0
+    tree_budget: int = 0
+    nodes: tuple[int, ...] = ()
     schema: int = 1
 
     def __post_init__(self) -> None:
@@ -58,6 +69,8 @@ class AcceptanceRecord:
             raise ValueError("proposed and accepted need one entry per round")
         if any(not 0 <= a <= p for a, p in zip(self.accepted, self.proposed, strict=True)):
             raise ValueError("accepted must lie between 0 and proposed in every round")
+        if self.nodes and len(self.nodes) != len(self.proposed):
+            raise ValueError("nodes needs one entry per round, or none")
 
     def to_json(self) -> dict[str, Any]:
         """One JSONL line's object."""
@@ -66,7 +79,11 @@ class AcceptanceRecord:
 
 @dataclass(frozen=True)
 class Acceptance:
-    """Acceptance over one or more requests. `tau` is `None` when there was no round."""
+    """Acceptance over one or more requests. `tau` is `None` when there was no round.
+
+    `nodes`: drafts verified in trees, all rounds together; 0 for chains. `survival[i]` of trees: the share of
+    rounds whose accepted path is at least i + 1 deep.
+    """
 
     tau: float | None
     rounds: int
@@ -74,15 +91,22 @@ class Acceptance:
     accepted: int
     survival: tuple[float, ...]
     conditional: tuple[float | None, ...]
+    nodes: int = 0
+
+    @property
+    def definition(self) -> str:
+        """What τ, `proposed` and `accepted` mean."""
+        return TREE_DEFINITION if self.nodes else DEFINITION
 
     def to_json(self) -> dict[str, Any]:
         """The `acceptance` object of `truedraft run --json`."""
         return {
             "tau": self.tau,
-            "definition": DEFINITION,
+            "definition": self.definition,
             "rounds": self.rounds,
             "proposed": self.proposed,
             "accepted": self.accepted,
+            "nodes": self.nodes,
             "survival": list(self.survival),
             "conditional": list(self.conditional),
         }
@@ -90,11 +114,12 @@ class Acceptance:
 
 def acceptance(records: Iterable[AcceptanceRecord]) -> Acceptance:
     """Pooled acceptance of the given records."""
-    pairs = [pair for record in records for pair in zip(record.proposed, record.accepted, strict=True)]
-    return _pooled(pairs)
+    known = list(records)
+    pairs = [pair for record in known for pair in zip(record.proposed, record.accepted, strict=True)]
+    return _pooled(pairs, sum(sum(record.nodes) for record in known))
 
 
-def _pooled(pairs: Sequence[tuple[int, int]]) -> Acceptance:
+def _pooled(pairs: Sequence[tuple[int, int]], nodes: int) -> Acceptance:
     rounds = len(pairs)
     accepted = sum(a for _, a in pairs)
     width = max((p for p, _ in pairs), default=0)
@@ -107,4 +132,5 @@ def _pooled(pairs: Sequence[tuple[int, int]]) -> Acceptance:
         accepted=accepted,
         survival=tuple(r / rounds for r in reached),
         conditional=tuple(r / o if o else None for r, o in zip(reached, offered, strict=True)),
+        nodes=nodes,
     )

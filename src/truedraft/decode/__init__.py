@@ -5,14 +5,18 @@ from truedraft.decode.drafts import DraftLaw, Drafts, Proposal
 from truedraft.decode.feed import feed
 from truedraft.decode.generation import Chunk, Generation
 from truedraft.decode.loop import Decoder
-from truedraft.decode.protocols import Batch, Cache, Drafter, Round, Target, ancestry
+from truedraft.decode.protocols import Batch, Cache, Drafter, Round, Target, TreeDrafter, ancestry
 from truedraft.decode.sampling import GREEDY, Chance, Sampling, Seeded
 from truedraft.decode.scripted import ScriptedDrafter
+from truedraft.decode.scripted_tree import ScriptedTreeDrafter
+from truedraft.decode.tree import Branching, Tree, grow, propose_trees, proposed_trees, ranked
 from truedraft.decode.verify import Verdict, Verification, conclude, verify_greedy, verify_sampled
+from truedraft.decode.walk import walk
 
 __all__ = [
     "GREEDY",
     "Batch",
+    "Branching",
     "Cache",
     "Chance",
     "Chunk",
@@ -26,13 +30,21 @@ __all__ = [
     "Round",
     "Sampling",
     "ScriptedDrafter",
+    "ScriptedTreeDrafter",
     "Seeded",
     "Target",
+    "Tree",
+    "TreeDrafter",
     "Verdict",
     "Verification",
     "ancestry",
     "conclude",
     "feed",
+    "grow",
+    "propose_trees",
+    "proposed_trees",
+    "ranked",
     "verify_greedy",
     "verify_sampled",
+    "walk",
 ]

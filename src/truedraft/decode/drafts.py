@@ -49,7 +49,8 @@ class DraftLaw:
 class Proposal:
     """Drafts for a batch of rounds.
 
-    `tokens`: int64 [B, γ] target ids. `lengths`: [B] how many of them count. `parents`: `None` for chains.
+    `tokens`: int64 [B, γ] target ids. `lengths`: [B] how many of them count. `parents`: `None` for chains;
+    for trees, per round, each draft's parent among the round's drafts, -1 for the anchor (`Tree`).
     `confidence`: [B, γ] expected acceptance of each draft given the ones before, or `None`. `laws`: [B] what
     the drafts were drawn from, set by `Drafts` alone; empty when each draft is taken as given (q is one-hot),
     which is lossless however it was chosen.
@@ -57,7 +58,7 @@ class Proposal:
 
     tokens: Tensor
     lengths: tuple[int, ...]
-    parents: tuple[int, ...] | None = None
+    parents: tuple[tuple[int, ...], ...] | None = None
     confidence: Tensor | None = None
     laws: tuple[DraftLaw, ...] = field(default=(), init=False)
 
@@ -95,7 +96,7 @@ class Drafts:
 
     def choose(self, logits: Tensor) -> Tensor:
         """Choose the next slot's drafts from logits [B, draft ids]; returns target ids [B]."""
-        _require_finite(logits)
+        require_finite(logits)
         if self._sampling.greedy:
             chosen = logits.argmax(-1)
         else:
@@ -111,7 +112,7 @@ class Drafts:
         """Choose all slots at once from logits [B, γ, draft ids] that do not depend on the choices."""
         if not self._sampling.greedy:
             return torch.stack([self.choose(logits[:, k]) for k in range(logits.shape[1])], 1)
-        _require_finite(logits)
+        require_finite(logits)
         tokens = self._targets(logits.argmax(-1))
         self._tokens.extend(tokens.unbind(1))
         return tokens.clone()
@@ -131,6 +132,7 @@ class Drafts:
         return proposal
 
 
-def _require_finite(logits: Tensor) -> None:
+def require_finite(logits: Tensor) -> None:
+    """Raise `InputError` if a row of a drafter's logits [..., ids] has NaN or +inf, or is -inf throughout."""
     if not bool(torch.isfinite(logits.amax(-1)).all()):  # -inf rules a token out
         raise InputError("the drafter's logits: found NaN or infinite values, expected a working drafter")

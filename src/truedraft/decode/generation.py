@@ -11,7 +11,8 @@ class Generation:
 
     `proposed[r]`, `accepted[r]` count as `Verdict` says. `finish`: `stop`, `length` (max_new_tokens) or
     `context` (the target's position limit). `drafts`, `confidence`: (anchor position, drafts) and the
-    drafts' confidence of every round, if kept. `started`: Unix time in seconds.
+    drafts' confidence of every round, if kept. `nodes[r]`: drafts that round r verified, if it was a tree;
+    `parents`: those of every tree's nodes, if kept. `started`: Unix time in seconds.
     """
 
     prompt: tuple[int, ...]
@@ -21,6 +22,8 @@ class Generation:
     finish: str = ""
     drafts: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     confidence: list[tuple[float, ...]] = field(default_factory=list)
+    nodes: list[int] = field(default_factory=list)
+    parents: list[tuple[int, ...]] = field(default_factory=list)
     started: float = 0.0
 
 

@@ -14,12 +14,16 @@ import torch
 from torch import Tensor
 
 from truedraft.contract import InputError
-from truedraft.decode.drafts import Proposal
+from truedraft.decode.drafts import DraftLaw, Proposal
 from truedraft.decode.feed import feed
 from truedraft.decode.generation import Chunk, Generation
+from truedraft.decode.pack import pack_chains, pack_trees, row_positions
 from truedraft.decode.protocols import Batch, Cache, Drafter, Round, Target
 from truedraft.decode.sampling import GREEDY, Chance, Sampling, Seeded
+from truedraft.decode.tree import Tree, proposed_trees
+from truedraft.decode.tree_options import require_trees
 from truedraft.decode.verify import RULES, Verdict, Verification, conclude, verify_greedy, verify_sampled
+from truedraft.decode.walk import walk
 
 
 @dataclass
@@ -40,13 +44,15 @@ class Decoder:
     `drafter=None` decodes plainly. `speculative_tokens`: K, drafts to verify per round (default: all that
     the drafter proposes; the block keeps its width). `keep_drafts` records every round's drafts.
     `confidence_threshold`: drop the drafts from the first one whose confidence is below it (0: off).
-    `ignore_stop`: decode on past stop tokens.
+    `ignore_stop`: decode on past stop tokens. `tree_budget`: verify a tree of at most so many drafts per
+    round instead of a chain; `speculative_tokens` is its largest depth then (`docs/families/ddtree.md`).
 
     `sampling`: the target's; the output has its law. `draft_sampling`: the drafter's (default: greedy).
     `verification`: `greedy` (default) goes with greedy `sampling` and no other; else a rule of
-    `verify_sampled`. `seed`: each prompt has two streams of randomness of its own, for target and drafter,
-    so that its output depends neither on the batch nor, under `exact_match`, on the drafts. `chances`:
-    replaces them, called with the prompt's index and `target` or `drafter`.
+    `verify_sampled` (default: `standard`; for trees `exact_match`, and no other). `seed`: each prompt has two
+    streams of randomness of its own, for target and drafter, so that its output depends neither on the batch
+    nor, under `exact_match`, on the drafts. `chances`: replaces them, called with the prompt's index and
+    `target` or `drafter`.
     """
 
     def __init__(
@@ -58,6 +64,7 @@ class Decoder:
         keep_drafts: bool = False,
         confidence_threshold: float = 0.0,
         ignore_stop: bool = False,
+        tree_budget: int | None = None,
         sampling: Sampling = GREEDY,
         draft_sampling: Sampling = GREEDY,
         verification: Verification | None = None,
@@ -82,8 +89,9 @@ class Decoder:
             )
         self.speculative_tokens = offered if speculative_tokens is None else speculative_tokens
         self.sampling, self.draft_sampling = sampling, draft_sampling
+        sampled: Verification = "standard" if tree_budget is None else "exact_match"
         self.verification: Verification = (
-            verification if verification is not None else "greedy" if sampling.greedy else "standard"
+            verification if verification is not None else "greedy" if sampling.greedy else sampled
         )
         if self.verification not in RULES:
             raise InputError(f"verification: found {verification!r:.80}, expected one of {', '.join(RULES)}")
@@ -92,6 +100,18 @@ class Decoder:
             raise InputError(
                 f"verification: found {self.verification}, expected {wanted} at temperature "
                 f"{sampling.temperature:g}"
+            )
+        self.tree_budget = tree_budget
+        self.tree_drafter = None
+        if tree_budget is not None:
+            self.tree_drafter = require_trees(
+                tree_budget,
+                self.speculative_tokens,
+                target,
+                drafter,
+                draft_sampling,
+                self.verification,
+                confidence_threshold,
             )
         self.chances = chances or (lambda index, use: Seeded(seed, index, use))
 
@@ -216,11 +236,18 @@ class Decoder:
         if self.drafter is not None and draft_cache is not None and self.drafter.needs_anchor_features:
             rounds = self._with_anchor_rows(active, rounds, target_cache, draft_cache)
         proposal = self._propose(rounds, draft_cache)
-        counts = [
-            min(self.speculative_tokens, length, self.target.max_positions - 1 - turn.anchor_position)
-            for turn, length in zip(rounds, proposal.lengths, strict=True)
-        ]
-        batch = self._batch(active, rounds, proposal.tokens, counts)
+        ids = [sequence.target_id for sequence in active]
+        rooms = [self.target.max_positions - 1 - turn.anchor_position for turn in rounds]
+        trees: list[Tree] | None = None
+        if proposal.parents is None:
+            limits = zip(proposal.lengths, rooms, strict=True)
+            counts = [min(self.speculative_tokens, length, room) for length, room in limits]
+            batch = pack_chains(rounds, ids, proposal.tokens, counts)
+        else:
+            offered = zip(proposed_trees(proposal), rooms, strict=True)
+            trees = [tree.within(min(self.speculative_tokens, room)) for tree, room in offered]
+            counts = [len(tree.tokens) for tree in trees]
+            batch = pack_trees(rounds, ids, trees)
         logits, taps = self.target.forward(batch, target_cache)
         inputs, choices = torch.stack([batch.tokens, logits.argmax(-1)]).tolist()
         sound = torch.isfinite(logits.amax(-1)).tolist()
@@ -229,17 +256,17 @@ class Decoder:
             own = batch.rows_of(b)
             turn = rounds[b]
             drafts = inputs[own][1:]
-            if self.verification == "greedy":
-                accepted, token = verify_greedy(drafts, choices[own])
+            if trees is None:
+                verdict = self._judge_chain(sequence, drafts, choices[own], logits[own], proposal.law(b))
+                path: Sequence[int] = range(len(verdict.tokens))
+                kept: slice | Tensor = slice(own.start, own.start + len(verdict.tokens))
             else:
-                law, p_target = proposal.law(b), self.sampling.law(logits[own])
-                accepted, token = verify_sampled(drafts, p_target, law, sequence.chance, self.verification)
-            verdict = conclude(drafts, accepted, token, self.stop, self._remaining(sequence))
-            new = len(verdict.tokens)
-            if not all(sound[own][:new]):  # rows behind a rejected draft decide nothing
+                verdict, path = self._judge_tree(sequence, trees[b], choices[own], logits[own])
+                kept = torch.tensor(path, device=self.device) + own.start
+                sequence.generation.nodes.append(counts[b])
+            if not all(sound[own.start + row] for row in path):  # rows off the path decide nothing
                 raise _broken(sequence)
-            target_cache.commit(sequence.target_id, range(new))
-            kept = slice(own.start, own.start + new)
+            target_cache.commit(sequence.target_id, path)
             following = torch.tensor(verdict.tokens, device=self.device)
             sequence.round = Round(
                 sequence.draft_id,
@@ -248,33 +275,41 @@ class Decoder:
                 following,
                 turn.anchor_position,
                 following[-1],
-                turn.anchor_position + new,
+                turn.anchor_position + len(path),
                 sequence.draft_chance,
             )
             if self.keep_drafts:
                 sequence.generation.drafts.append((turn.anchor_position, tuple(drafts)))
-                if proposal.confidence is not None:
+                if trees is not None:
+                    sequence.generation.parents.append(trees[b].parents)
+                elif proposal.confidence is not None:
                     sequence.generation.confidence.append(tuple(proposal.confidence[b, : counts[b]].tolist()))
             self._take(sequence, verdict)
             verdicts.append(verdict)
         return verdicts
 
-    def _batch(
-        self, active: list[_Sequence], rounds: list[Round], drafts: Tensor, counts: list[int]
-    ) -> Batch:
-        """Every sequence's anchor and the first `counts[b]` of its drafts [B, γ], as packed rows."""
-        rows = [
-            torch.cat([turn.anchor_token.view(1), drafts[b, : counts[b]]]) for b, turn in enumerate(rounds)
-        ]
-        query_start = [0]
-        for count in counts:
-            query_start.append(query_start[-1] + count + 1)
-        return Batch(
-            torch.cat(rows) if len(rows) > 1 else rows[0],
-            torch.cat([self._positions(t, n + 1) for t, n in zip(rounds, counts, strict=True)]),
-            tuple(query_start),
-            tuple(sequence.target_id for sequence in active),
-        )
+    def _judge_chain(
+        self, sequence: _Sequence, drafts: list[int], choices: list[int], logits: Tensor, law: DraftLaw | None
+    ) -> Verdict:
+        """What a chain adds to the output; `choices`, `logits`: the target's behind [anchor, drafts]."""
+        if self.verification == "greedy":
+            accepted, token = verify_greedy(drafts, choices)
+        else:
+            p_target = self.sampling.law(logits)
+            accepted, token = verify_sampled(drafts, p_target, law, sequence.chance, self.verification)
+        return conclude(drafts, accepted, token, self.stop, self._remaining(sequence))
+
+    def _judge_tree(
+        self, sequence: _Sequence, tree: Tree, choices: list[int], logits: Tensor
+    ) -> tuple[Verdict, list[int]]:
+        """What a tree adds to the output, and the rows of [anchor, nodes] that stay."""
+        if self.verification == "greedy":
+            nodes, token = walk(tree, lambda row: choices[row])
+        else:
+            nodes, token = walk(tree, lambda row: sequence.chance.draw(self.sampling.law(logits[row])))
+        drafts = [tree.tokens[node] for node in nodes]
+        verdict = conclude(drafts, len(nodes), token, self.stop, self._remaining(sequence), tree.depth)
+        return verdict, [0, *(node + 1 for node in nodes)][: len(verdict.tokens)]
 
     def _with_anchor_rows(
         self, active: list[_Sequence], rounds: list[Round], target_cache: Cache, draft_cache: Cache
@@ -283,7 +318,7 @@ class Decoder:
         anchors = torch.stack([turn.anchor_token for turn in rounds])
         batch = Batch(
             anchors,
-            torch.cat([self._positions(turn, 1) for turn in rounds]),
+            torch.cat([row_positions(turn, 1) for turn in rounds]),
             tuple(range(len(rounds) + 1)),
             tuple(sequence.target_id for sequence in active),
         )
@@ -308,15 +343,13 @@ class Decoder:
         if self.drafter is None or cache is None:
             nothing = torch.empty(len(rounds), 0, dtype=torch.int64, device=self.device)
             return Proposal(nothing, (0,) * len(rounds))
+        if self.tree_drafter is not None and self.tree_budget is not None:
+            return self.tree_drafter.propose_tree(rounds, cache, self.tree_budget, self.speculative_tokens)
         proposal = self.drafter.propose(rounds, cache, self.draft_sampling)
         if self.confidence_threshold <= 0 or proposal.confidence is None:
             return proposal
         sure = (proposal.confidence >= self.confidence_threshold).long().cumprod(-1).sum(-1)
         return proposal.shortened(sure.tolist())
-
-    def _positions(self, turn: Round, count: int) -> Tensor:
-        start = turn.anchor_position
-        return torch.arange(start, start + count, device=self.device)
 
     def _remaining(self, sequence: _Sequence) -> int:
         return sequence.limit - len(sequence.generation.tokens)

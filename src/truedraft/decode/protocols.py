@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -63,12 +63,17 @@ CacheT = TypeVar("CacheT", bound=Cache)
 
 
 class Target(Protocol[CacheT]):
-    """The model that verifies."""
+    """The model that verifies.
+
+    `supports_trees`: its forward honours `Batch.parents`, and its cache keeps any path. State that follows
+    one chain of rows (recurrent, compressed) does not, unless every node has its own.
+    """
 
     max_positions: int
     stop_token_ids: frozenset[int]
     device: torch.device
     dtype: torch.dtype
+    supports_trees: bool
 
     def new_cache(self) -> CacheT:
         """An empty cache for this model."""
@@ -117,6 +122,17 @@ class Drafter(Protocol[CacheT]):
 
     def propose(self, rounds: Sequence[Round], cache: CacheT, sampling: Sampling = GREEDY) -> Proposal:
         """Drafts for every round, made by `Drafts`; the B rounds belong to different sequences."""
+
+
+@runtime_checkable
+class TreeDrafter(Protocol):
+    """A `Drafter` that can also draft trees."""
+
+    def propose_tree(self, rounds: Sequence[Round], cache: Any, budget: int, depth: int) -> Proposal:
+        """A tree per round of at most `budget` nodes and `depth` drafts in a row; `parents` is set.
+
+        Takes in context rows and leaves the cache as `propose` does.
+        """
 
 
 def ancestry(parents: Sequence[int]) -> Tensor:

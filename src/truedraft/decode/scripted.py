@@ -47,10 +47,7 @@ class ScriptedDrafter:
         """The known continuation after each anchor, wrong at the chosen slot; `sampling` is ignored."""
         rows = []
         for turn in rounds:
-            anchors = self._anchors.setdefault(turn.sequence, [])
-            if turn.anchor_position not in anchors:
-                anchors.append(turn.anchor_position)
-            number = anchors.index(turn.anchor_position)
+            number = self._number(turn)
             known = self._continuations[turn.sequence][turn.anchor_position + 1 :][: self.proposals]
             drafts = known + [0] * (self.proposals - len(known))
             slot = self._error_slot(number)
@@ -58,3 +55,10 @@ class ScriptedDrafter:
                 drafts[slot] = (drafts[slot] + 1) % self._vocab_size
             rows.append(drafts)
         return Proposal(torch.tensor(rows), (self.proposals,) * len(rows))
+
+    def _number(self, turn: Round) -> int:
+        """How many rounds of its sequence came before."""
+        anchors = self._anchors.setdefault(turn.sequence, [])
+        if turn.anchor_position not in anchors:
+            anchors.append(turn.anchor_position)
+        return anchors.index(turn.anchor_position)

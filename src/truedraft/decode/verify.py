@@ -135,11 +135,17 @@ def _residual(p: Tensor, q: Tensor, chance: Chance) -> int:
 
 
 def conclude(
-    drafts: Sequence[int], accepted: int, token: int, stop: frozenset[int], remaining: int
+    drafts: Sequence[int],
+    accepted: int,
+    token: int,
+    stop: frozenset[int],
+    remaining: int,
+    proposed: int | None = None,
 ) -> Verdict:
     """What a round adds to the output: accepted drafts and the target's token, cut at stop and limit.
 
-    `remaining` >= 1: tokens that may still be output.
+    `remaining` >= 1: tokens that may still be output. `proposed`: what counts as proposed where nothing is
+    cut (default: all drafts); for a tree its depth, `drafts` being those of the accepted path.
     """
     emitted = [*drafts[:accepted], token]
     end = next((i + 1 for i, own in enumerate(emitted) if own in stop), len(emitted))
@@ -148,7 +154,7 @@ def conclude(
     cut = kept <= accepted
     return Verdict(
         tokens=tuple(emitted[:kept]),
-        proposed=kept if cut else len(drafts),
+        proposed=kept if cut else len(drafts) if proposed is None else proposed,
         accepted=kept if cut else accepted,
         finish=finish,
     )

@@ -8,10 +8,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from truedraft.contract import COLDEST, SCHEMA, Acceptance, AcceptanceRecord, Contract, Deployment, acceptance
+from truedraft.contract import (
+    COLDEST,
+    SCHEMA,
+    Acceptance,
+    AcceptanceRecord,
+    Contract,
+    Deployment,
+    acceptance,
+)
 from truedraft.decode import GREEDY, Decoder, Drafter, Generation, Sampling, Seeded, Target
 from truedraft.measure.lossless import Lossless, Method, Tie, compare
 from truedraft.measure.ties import is_sampling_tie, is_tie
+from truedraft.measure.trees import require_possible_trees
 
 
 @dataclass(frozen=True)
@@ -94,8 +103,10 @@ def run_pair(
     warming up.
     """
     given = deployment or Deployment()
+    require_possible_trees(contract, given)
     plain, speculative = _decoders(target, drafter, given)
-    deployment = replace(given, speculative_tokens=speculative.speculative_tokens)
+    depth = speculative.speculative_tokens
+    deployment = replace(given, speculative_tokens=depth, tree_depth=depth if given.tree_budget else None)
     sides = _Sides(plain, speculative, given.batch_size, max_new_tokens)
     if prompts:
         for decoder in (plain, speculative):
@@ -138,7 +149,8 @@ def _decoders(target: Target[Any], drafter: Drafter[Any], run: Deployment) -> tu
     speculative = Decoder(
         target,
         drafter,
-        speculative_tokens=run.speculative_tokens,
+        speculative_tokens=run.tree_depth if run.tree_budget else run.speculative_tokens,
+        tree_budget=run.tree_budget,
         confidence_threshold=run.confidence_threshold,
         sampling=sampling,
         draft_sampling=draft_sampling,
@@ -184,7 +196,7 @@ def _lossless(
     spec_runs: Sequence[Generation],
     run: Deployment,
 ) -> Lossless:
-    rows = (run.speculative_tokens or 0) + 1
+    rows = (run.tree_budget or run.speculative_tokens or 0) + 1
     sampling = Sampling(run.temperature, run.top_k, run.top_p)
 
     def tie_at(number: int, position: int) -> Tie:
@@ -224,4 +236,6 @@ def _record(contract: Contract, prompt: Prompt, run: Generation, how: Deployment
         proposal=how.proposal,
         verification=how.verification,
         confidence_threshold=how.confidence_threshold,
+        tree_budget=how.tree_budget or 0,
+        nodes=tuple(run.nodes),
     )

@@ -20,7 +20,9 @@ from truedraft.decode.cache import KVCache
 from truedraft.decode.drafts import Drafts, Proposal
 from truedraft.decode.protocols import Round
 from truedraft.decode.sampling import GREEDY, Sampling
+from truedraft.decode.tree import grow, propose_trees
 from truedraft.models.backbone import make_backbone, make_readout
+from truedraft.models.branching import branchings
 from truedraft.models.embedding import Embedding
 from truedraft.models.packed_attention import attend
 from truedraft.models.support import refuse_unsupported
@@ -67,6 +69,14 @@ class BlockDrafter:
         anchors = torch.stack([turn.anchor_token for turn in rounds])
         _, confidence = self.readout.read(hidden, anchors, drafts)
         return drafts.proposal(confidence)
+
+    def propose_tree(self, rounds: Sequence[Round], cache: KVCache, budget: int, depth: int) -> Proposal:
+        """Take in the rounds' context rows, run their blocks, grow a tree of `budget` prefixes each."""
+        self.extend(rounds, cache)
+        hidden = self.block(rounds, cache)
+        anchors = torch.stack([turn.anchor_token for turn in rounds])
+        laws = branchings(self.readout, hidden, anchors, budget, depth)
+        return propose_trees([grow(law, budget, depth) for law in laws], self.device)
 
     def extend(self, rounds: Sequence[Round], cache: KVCache) -> None:
         """Project the rounds' features [n, ΣH] into every layer's keys and values, and commit them."""

@@ -21,6 +21,8 @@ from truedraft.models.packed_attention import PackedAttention
 
 ATTENTION = "truedraft"
 MODEL_TYPES = frozenset({"qwen2", "qwen3", "llama"})
+TREE_MODEL_TYPES = frozenset({"qwen2", "qwen3", "llama"})
+"""Those whose state is keys and values by row and nothing else, so that any path of a tree can be kept."""
 
 
 def _attention(
@@ -85,6 +87,7 @@ class HFTarget:
             getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         )
         self._layers = int(config.num_hidden_layers)
+        self.supports_trees = config.model_type in TREE_MODEL_TYPES
         self.taps = taps
         self._tapped = frozenset(taps)
         self._caught: dict[int, Tensor] = {}

@@ -2,7 +2,7 @@
 
 What it finds
     An arm whose records differ in contract, K, engine, version, runner, sampling, proposal, verification,
-    confidence threshold or the way truncated rounds are counted; as a warning, in batch size.
+    confidence threshold, tree budget or the way truncated rounds are counted; as a warning, in batch size.
 Why it matters
     A figure pooled over them describes none of them. The rate falls when K rises although the drafter is the
     same; a temperature of 1 accepts less than greedy decoding.
@@ -30,7 +30,7 @@ NAME = "mixed-arm"
 
 SETTINGS = (
     *("contract_hash", "K", "engine", "version", "runner", "temperature", "top_p", "top_k"),
-    *("proposal", "verification", "confidence_threshold", "truncated"),
+    *("proposal", "verification", "confidence_threshold", "tree_budget", "truncated"),
 )
 
 
