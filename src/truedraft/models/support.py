@@ -5,7 +5,6 @@ from __future__ import annotations
 from truedraft.contract import BLOCK_FAMILIES, CHAIN_FAMILIES, Contract, InputError, Value, format_value
 
 _EVERYWHERE: dict[str, Value] = {
-    "taps.state": "residual",
     "taps.basis": "plain",
     "fusion.fc": True,
     "attention.sinks": False,
