@@ -26,7 +26,7 @@ def make_target(contract: Contract, model: Any) -> HFTarget | StatefulTarget:
     for state in states:
         if state != "residual":
             raise InputError(
-                f"taps.state={state}: a {model.config.model_type} target cannot give this yet, expected residual"
+                f"taps.state={state}: {model.config.model_type} targets cannot give this, expected residual"
             )
     return HFTarget(model, layers, stop_token_ids=stop_token_ids)
 
