@@ -16,7 +16,7 @@ from truedraft.models import HFTarget, StatefulTarget
 from truedraft.models.stateful_cache import StatefulCache
 
 GAMMA = 5
-COUNT = 22
+COUNT = 24
 LENGTHS = (1, 17, 61)
 """Prompts: of one row, past the window of 16, and past several windows and chunks of 4 and 16."""
 PROMPTS = [text(length) for length in LENGTHS]
