@@ -67,6 +67,7 @@ def test_every_path_of_a_tree(family, length):
 @pytest.mark.parametrize("family", FOLLOW)
 def test_trees_of_a_batch_and_a_tree_that_is_dropped(family):
     made, cache_, first = grown(family, 30)
+    assert made.supports_trees
     second = cache_.open()
     rows(made, cache_, second, text(5), 0)
     cache_.commit(second, range(5))
@@ -80,6 +81,7 @@ def test_trees_of_a_batch_and_a_tree_that_is_dropped(family):
 @pytest.mark.parametrize("family", ["deepseek_v4", "qwen3_5", "qwen3_5_moe", "qwen3_next"])
 def test_states_without_rows_refuse_trees_by_name(family):
     made, cache_, sequence = grown(family, 11)
+    assert not made.supports_trees
     model_type = small_model(family).config.model_type
     with pytest.raises(InputError, match=f"target {model_type}: found a tree of drafts, expected a chain"):
         run_trees(made, cache_, [sequence], [11])

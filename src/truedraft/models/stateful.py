@@ -52,6 +52,7 @@ class StatefulTarget:
     ) -> None:
         from truedraft.models.rewind import rewindable
         from truedraft.models.rewind_linear import install
+        from truedraft.models.rewind_tree import follows_trees
 
         self._config = config = model.config.get_text_config(decoder=True)
         if config.model_type not in STATEFUL_TYPES:
@@ -60,6 +61,7 @@ class StatefulTarget:
                 f"expected one of {', '.join(sorted(STATEFUL_TYPES))}"
             )
         rewindable(config)  # refuses unknown layers now rather than at the first prompt
+        self.supports_trees = follows_trees(config)
         self.model = model.eval()
         self.device: torch.device = model.device
         self.dtype: torch.dtype = model.dtype
