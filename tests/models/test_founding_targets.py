@@ -32,11 +32,12 @@ COUNT = 16
 def run(capsys, root: Path, overrides: tuple[str, ...] = (), *more: str) -> dict:
     """The JSON report of `truedraft run` on the pair below `root`."""
     prompts = write_prompts(root / "prompts.jsonl", PROMPTS)
+    capsys.readouterr()
     options = [part for override in overrides for part in ("--set", override)]
     command = ["run", str(root / "target"), str(root / "draft"), "--prompt-file", str(prompts)]
     code = main([*command, "--max-new-tokens", str(COUNT), "--batch-size", "3", "--json", *options, *more])
     out, err = capsys.readouterr()
-    assert code == 0, err
+    assert (code, err) == (0, "")
     return json.loads(out)
 
 

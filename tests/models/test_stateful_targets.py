@@ -20,8 +20,8 @@ COUNT = 24
 LENGTHS = (1, 17, 61)
 """Prompts: of one row, past the window of 16, and past several windows and chunks of 4 and 16."""
 PROMPTS = [text(length) for length in LENGTHS]
-TOLERANCE = 2e-4
-"""Largest change of a logit between forwards of other sizes: 6e-5 was seen, wrong state gives over 1e-2."""
+TOLERANCE = 1e-3
+"""Largest change of a logit between forwards of other sizes: 2e-4 was seen, wrong state gives over 1e-2."""
 
 
 @pytest.fixture(params=FAMILIES)
@@ -253,12 +253,13 @@ def test_refuses_another_recurrence(monkeypatch):
     """A kernel that replaces transformers' own would leave the rollback without its inputs."""
     from transformers.models.qwen3_5 import modeling_qwen3_5
 
-    made = target("qwen3_5")
+    target("qwen3_5")  # listens by now
     heard = modeling_qwen3_5.torch_chunk_gated_delta_rule
     monkeypatch.setattr(modeling_qwen3_5, "torch_chunk_gated_delta_rule", heard.__wrapped__)
-    cache_ = made.new_cache()
-    with pytest.raises(InputError, match="heard 0 recurrences, expected 3"):
-        rows(made, cache_, cache_.open(), [5, 6, 7], 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(heard.__wrapped__, "truedraft_heard", True, raising=False)
+        with pytest.raises(InputError, match="heard 0 recurrences, expected 3"):
+            StatefulTarget(small_model("qwen3_5"), ())
 
 
 def test_a_chain_keeps_its_first_rows_only():

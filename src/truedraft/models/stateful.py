@@ -39,7 +39,7 @@ class StatefulTarget:
 
     `taps`: layer ids as in the axis `taps.layers` (-1: embedding output); `states`: as in `taps.state`
     (default: the output of the layer, a mean where it has residual streams). Raises `InputError` for a model
-    type that no test covers, or a state that the model does not have.
+    type that no test covers, a cache that cannot be rolled back, or a state that the model does not have.
     """
 
     def __init__(
@@ -50,7 +50,6 @@ class StatefulTarget:
         *,
         stop_token_ids: frozenset[int] = frozenset(),
     ) -> None:
-        from truedraft.models.rewind import rewindable
         from truedraft.models.rewind_linear import install
         from truedraft.models.rewind_tree import follows_trees
 
@@ -60,7 +59,6 @@ class StatefulTarget:
                 f"target model_type: found {config.model_type!r}, "
                 f"expected one of {', '.join(sorted(STATEFUL_TYPES))}"
             )
-        rewindable(config)  # refuses unknown layers now rather than at the first prompt
         self.supports_trees = follows_trees(config)
         self.model = model.eval()
         self.device: torch.device = model.device
@@ -72,6 +70,18 @@ class StatefulTarget:
         usual = "stream_mean" if streams else "residual"
         self._taps = Taps(inner, taps, states or (usual,) * len(taps), streams)
         install([layer.linear_attn for layer in inner.layers if hasattr(layer, "linear_attn")])
+        self._try_out()
+
+    def _try_out(self) -> None:
+        """Run two rows and one: what cannot be rolled back is refused now rather than at the first prompt."""
+        cache = self.new_cache()
+        sequence = cache.open()
+        with torch.inference_mode():
+            for first, count in ((0, 2), (2, 1)):
+                ids = torch.zeros(count, dtype=torch.int64, device=self.device)
+                positions = torch.arange(first, first + count, device=self.device)
+                self.forward(Batch(ids, positions, (0, count), (sequence,)), cache)
+                cache.commit(sequence, range(count))
 
     @property
     def taps(self) -> tuple[int, ...]:
