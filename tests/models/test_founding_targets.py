@@ -21,6 +21,7 @@ from safetensors.torch import load_file, save_file
 
 from truedraft import Decoder, load_pair, resolve
 from truedraft.cli import main
+from truedraft.contract import InputError
 from truedraft.decode import ScriptedDrafter
 from truedraft.models import StatefulTarget
 from truedraft.models.load_target import load_target_model
@@ -93,6 +94,27 @@ def test_qwen_hybrid_with_the_mixed_dflash_drafter(capsys, tmp_path, family):
     assert contract["attention.window"] == (12, 12, None)
     assert contract["block.width"] == 16
     check(capsys, tmp_path, QWEN)
+
+
+def test_deepseek_v4_with_a_drafter_beside_it(capsys, tmp_path):
+    """No such drafter is published; V4's own lies in its files (`mtp.*`). Taps are means over the streams."""
+    means = (*QWEN, "taps.state=stream_mean")
+    write_target(tmp_path / "target", "deepseek_v4")
+    config = published(
+        "z-lab__Qwen3.6-27B-DFlash",
+        SMALL
+        | {
+            "num_hidden_layers": 2,
+            "layer_types": ["sliding_attention", "full_attention"],
+            "sliding_window": 12,
+            "block_size": 6,
+            "dflash_config": {"mask_token_id": VOCABULARY - 1, "target_layer_ids": [2, 3, 4]},
+        },
+    )
+    write_draft(tmp_path / "draft", tmp_path / "target", config, means)
+    check(capsys, tmp_path, means)
+    with pytest.raises(InputError, match=r"taps.state=residual: the target has residual streams"):
+        load_pair(resolve(tmp_path / "target", tmp_path / "draft", QWEN))
 
 
 GLM = {
