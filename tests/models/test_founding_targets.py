@@ -30,13 +30,15 @@ PROMPTS = [text(length, seed=9) for length in (1, 30, 61)]
 COUNT = 16
 
 
-def run(capsys, root: Path, overrides: tuple[str, ...] = (), *more: str) -> dict:
+def run(capsys, root: Path, overrides: tuple[str, ...]) -> dict:
     """The JSON report of `truedraft run` on the pair below `root`."""
     prompts = write_prompts(root / "prompts.jsonl", PROMPTS)
     capsys.readouterr()
     options = [part for override in overrides for part in ("--set", override)]
     command = ["run", str(root / "target"), str(root / "draft"), "--prompt-file", str(prompts)]
-    code = main([*command, "--max-new-tokens", str(COUNT), "--batch-size", "3", "--json", *options, *more])
+    code = main(
+        [*command, "--max-new-tokens", str(COUNT), "--batch-size", "3", "--json", "--quiet", *options]
+    )
     out, err = capsys.readouterr()
     assert (code, err) == (0, "")
     return json.loads(out)

@@ -122,6 +122,26 @@ def test_stops_at_every_place_of_a_block(family):
         made.stop_token_ids = frozenset()
 
 
+def test_sequences_that_leave_a_batch_at_different_times(family):
+    made, texts = target(family), known(family)
+    made.stop_token_ids = frozenset({texts[0][7], texts[1][2]})
+    try:
+        slots = [1, None, 0, 3]
+        runs = Decoder(made, scripted(family, lambda n: slots[n % 4])).generate(PROMPTS, COUNT)
+    finally:
+        made.stop_token_ids = frozenset()
+    for run, tokens in zip(runs, texts, strict=True):
+        ends = [i for i, token in enumerate(tokens) if token in (texts[0][7], texts[1][2])]
+        assert tuple(run.tokens) == (tokens[: ends[0] + 1] if ends else tokens)
+
+
+def test_streaming_gives_the_same():
+    drafter = scripted("qwen3_5", lambda n: n % 4, (1,))
+    chunks = list(Decoder(target("qwen3_5"), drafter).stream(PROMPTS[1], COUNT))
+    assert tuple(chain(*chunks)) == known("qwen3_5")[1]
+    assert len(chunks) > 5
+
+
 def test_many_rounds_without_drift(family):
     assert drift(family, 20) < TOLERANCE
 
