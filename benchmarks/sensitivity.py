@@ -31,7 +31,8 @@ from truedraft.formats import evaluation_prompts, locate
 from truedraft.measure import accepted_along
 from truedraft.measure.teacher_forced import features
 from truedraft.models import BlockDrafter, ChainDrafter, HFTarget
-from truedraft.models.load import load_target_model, load_tensors, load_tokenizer, make_drafter
+from truedraft.models.load import load_tensors, load_tokenizer, make_drafter
+from truedraft.models.load_target import load_target_model
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,13 @@ def test_target_spec(tmp_path: Path) -> None:
     assert spec.tied_head
 
 
+def test_target_layer_kinds_of_a_hybrid_that_states_an_interval(tmp_path: Path) -> None:
+    """As Qwen3-Next's published config, which has no layer_types."""
+    hybrid = {"model_type": "qwen3_next", "full_attention_interval": 4}
+    spec = resolve(write(tmp_path / "t", TARGET | hybrid), write(tmp_path / "draft", ZLAB)).contract.target
+    assert spec.layer_kinds == (("linear_attention",) * 3 + ("full_attention",)) * 2
+
+
 def test_target_layer_kinds_of_qwen2(tmp_path: Path) -> None:
     window = {"use_sliding_window": True, "sliding_window": 16, "max_window_layers": 6}
     spec = resolve(write(tmp_path / "t", TARGET | window), write(tmp_path / "draft", ZLAB)).contract.target

@@ -65,6 +65,10 @@ def _layer_kinds(keys: Keys, prefix: str, layers: int) -> tuple[str, ...]:
                 f"{keys.where(pointer)}: found {len(kinds)} entries, expected {layers}, one per layer"
             )
         return tuple(kinds)
+    interval = keys.get(f"{prefix}full_attention_interval", INTEGER)
+    if interval is not None and interval >= 1:
+        # Qwen3NextConfig and Qwen3_5TextConfig: every interval-th layer is full, the others are recurrent.
+        return tuple("linear_attention" if (i + 1) % interval else "full_attention" for i in range(layers))
     window = keys.get(f"{prefix}sliding_window", INTEGER)
     uses = keys.get(f"{prefix}use_sliding_window", BOOLEAN)
     first = keys.get(f"{prefix}max_window_layers", INTEGER)

@@ -21,7 +21,10 @@ DTYPES = ("F32", "F16", "BF16", "F64")
 """Tensor dtypes that models are loaded from."""
 
 INDEX_DTYPES = ("I64", "I32")
-"""Tensor dtypes of a vocabulary map."""
+"""Tensor dtypes of a table of ids."""
+
+_ID_TABLES = ("d2t", "tid2eid")
+"""Vocabulary map of a drafter; experts by token of DeepSeek-V4's first layers, in a target."""
 
 _INERT = {"t2d"}
 """The inverse of `d2t`, which only training uses."""
@@ -106,7 +109,7 @@ def map_tensors(contract: Contract, draft: Checkpoint) -> dict[str, TensorRef]:
 
 
 def check_dtype(checkpoint: Checkpoint, name: str) -> None:
-    """Raise `InputError` unless a tensor holds plain floating-point numbers, or `d2t` whole ones.
+    """Raise `InputError` unless a tensor holds plain floating-point numbers, or a table of ids whole ones.
 
     Integers and scale-less 8-bit floats are quantised weights; cast as they are they would be noise.
     """
@@ -127,7 +130,8 @@ def _fits(found: tuple[int, ...], dims: tuple[Dim, ...]) -> bool:
 
 
 def _dtype_fault(checkpoint: Checkpoint, name: str) -> TensorFault | None:
-    found, allowed = checkpoint.tensors[name].dtype, INDEX_DTYPES if name == "d2t" else DTYPES
+    whole = name.rsplit(".", 1)[-1] in _ID_TABLES
+    found, allowed = checkpoint.tensors[name].dtype, INDEX_DTYPES if whole else DTYPES
     if found in allowed or name.removesuffix("weight") + "scale" in checkpoint.tensors:
         return None
     where = checkpoint.where_tensor(name)

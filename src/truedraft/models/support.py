@@ -6,7 +6,6 @@ from truedraft.contract import BLOCK_FAMILIES, CHAIN_FAMILIES, Contract, InputEr
 from truedraft.formats.stage_layout import is_staged
 
 _EVERYWHERE: dict[str, Value] = {
-    "taps.state": "residual",
     "taps.basis": "plain",
     "fusion.fc": True,
     "attention.sinks": False,

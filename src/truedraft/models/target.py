@@ -1,4 +1,4 @@
-"""Target adapter for Hugging Face causal LMs with softmax attention (Qwen2, Qwen3, Llama).
+"""Target adapter for Hugging Face causal LMs with softmax attention (Qwen2, Qwen3, Qwen3Moe, Llama).
 
 The module's own forward runs on packed rows; only attention is replaced, through transformers' attention
 interface, by one that reads and writes our cache. Taps come from forward hooks on the tapped decoder layers,
@@ -20,8 +20,8 @@ from truedraft.models.dense import DenseForward
 from truedraft.models.packed_attention import PackedAttention
 
 ATTENTION = "truedraft"
-MODEL_TYPES = frozenset({"qwen2", "qwen3", "llama"})
-TREE_MODEL_TYPES = frozenset({"qwen2", "qwen3", "llama"})
+MODEL_TYPES = frozenset({"llama", "qwen2", "qwen3", "qwen3_moe"})
+TREE_MODEL_TYPES = MODEL_TYPES
 """Those whose state is keys and values by row and nothing else, so that any path of a tree can be kept."""
 
 

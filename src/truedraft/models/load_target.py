@@ -1,0 +1,86 @@
+"""From a target's directory to a transformers model, and to the adapter that decodes with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from truedraft.contract import Contract, InputError
+from truedraft.models.stateful import STATEFUL_TYPES, StatefulTarget
+from truedraft.models.target import MODEL_TYPES, HFTarget
+from truedraft.models.third_party import as_input_error, quiet
+
+
+def make_target(contract: Contract, model: Any) -> HFTarget | StatefulTarget:
+    """The adapter for a loaded model: packed rows where its state is keys and values, else one by one.
+
+    Raises `InputError` for taps that the adapter cannot catch.
+    """
+    layers, states = tuple(contract["taps.layers"]), tuple(contract["taps.state"])
+    stop_token_ids = frozenset(contract.target.stop_token_ids)
+    if model.config.model_type not in MODEL_TYPES:
+        return StatefulTarget(model, layers, states, stop_token_ids=stop_token_ids)
+    for state in states:
+        if state != "residual":
+            raise InputError(
+                f"taps.state={state}: {model.config.model_type} targets cannot give this, expected residual"
+            )
+    return HFTarget(model, layers, stop_token_ids=stop_token_ids)
+
+
+def load_target_model(directory: Path, *, dtype: torch.dtype, device: str) -> Any:
+    """The target as a transformers model. Raises `InputError` if weights are missing, extra or misshapen."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    with quiet(), as_input_error(directory):
+        config = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
+        text = config.get_text_config(decoder=True)  # multimodal configs nest it
+    known = MODEL_TYPES | STATEFUL_TYPES
+    if text.model_type not in known:
+        raise InputError(
+            f"{directory}/config.json#/model_type: found {text.model_type!r}, "
+            f"expected one of {', '.join(sorted(known))}"
+        )
+    _refuse_rope_that_follows_length(text, directory)
+    if not any(directory.glob("*.safetensors")):
+        raise InputError(f"{directory}: found no safetensors, expected the target's weights")
+    with quiet(), as_input_error(directory):
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            directory,
+            config=config,
+            dtype=dtype,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            ignore_mismatched_sizes=True,  # reported below, in one line
+            output_loading_info=True,
+        )
+    model, info = loaded
+    for problem in ("mismatched_keys", "missing_keys", "unexpected_keys"):
+        if info.get(problem):
+            first = sorted(key if isinstance(key, str) else str(key[0]) for key in info[problem])[0]
+            raise InputError(f"{directory}: {problem.replace('_', ' ')} in the weights, first: {first}")
+    for name, weight in model.named_parameters():
+        require_finite(weight, f"{directory}#{name}")
+    return model.to(device)
+
+
+def _refuse_rope_that_follows_length(config: Any, directory: Path) -> None:
+    """Such frequencies depend on how far a forward reaches, so that drafts would change earlier rows."""
+    parameters = getattr(config, "rope_parameters", None) or {}
+    nested = [entry for entry in parameters.values() if isinstance(entry, dict)]
+    for entry in nested or [parameters]:
+        if entry.get("rope_type") in ("dynamic", "longrope"):
+            raise InputError(
+                f"{directory}/config.json#/rope_parameters: found rope_type {entry['rope_type']!r}, expected "
+                "one whose frequencies do not depend on the sequence length"
+            )
+
+
+def require_finite(weight: Tensor, where: str) -> None:
+    """Raise `InputError` on NaN or infinite values."""
+    if not torch.isfinite(weight).all():
+        raise InputError(f"{where}: found NaN or infinite values, expected finite weights")
