@@ -1030,7 +1030,6 @@ def test_softcap_after_a_sequence_head_that_is_absent(tiny):
         "rope.rotary_dims[1]=12",
         "rope.layout=half,interleaved",
         "rope.placement=first,last",
-        "taps.state=post_norm",
         "taps.basis=rotated",
         "fusion.fc=false",
         "attention.sinks[0]=true",

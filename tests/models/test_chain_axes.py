@@ -636,9 +636,6 @@ def test_how_many_drafts(tiny):
 @pytest.mark.parametrize(
     "override",
     [
-        "taps.state=stream_mean",
-        "taps.state[1]=post_norm",
-        "taps.state=layer_input",
         "taps.basis=rotated",
         "fusion.fc=false",
         "attention.sinks[0]=true",

@@ -19,6 +19,7 @@ from founding_pairs import (
 )
 from safetensors.torch import load_file, save_file
 
+from conftest import GOLDENS
 from truedraft import Decoder, load_pair, resolve
 from truedraft.cli import main
 from truedraft.contract import InputError
@@ -117,6 +118,14 @@ def test_deepseek_v4_with_a_drafter_beside_it(capsys, tmp_path):
     check(capsys, tmp_path, means)
     with pytest.raises(InputError, match=r"taps.state=residual: the target has residual streams"):
         load_pair(resolve(tmp_path / "target", tmp_path / "draft", QWEN))
+
+
+@pytest.mark.parametrize("state", ["stream_mean", "post_norm", "layer_input"])
+def test_packed_targets_give_the_residual_only(state):
+    """The target refuses a state that it does not catch; which one it is makes no difference to a drafter."""
+    case = GOLDENS / "dflash_trained"
+    with pytest.raises(InputError, match=f"taps.state={state}: qwen3 targets cannot give this"):
+        load_pair(resolve(case / "target", case / "draft", (f"taps.state={state}",)))
 
 
 GLM = {
