@@ -6,7 +6,7 @@ A cell: drafter family, dialect (who wrote the files), target, and `file::test` 
 from __future__ import annotations
 
 from truedraft.formats._registry import READERS
-from truedraft.models.stateful import STATEFUL_TYPES
+from truedraft.models.stateful_types import STATEFUL_TYPES
 from truedraft.models.target import MODEL_TYPES
 
 DENSE = "Qwen3 (packed)"

@@ -11,7 +11,7 @@ import torch
 from founding_models import FAMILIES, VOCABULARY, small_config, small_model, text
 
 from truedraft.contract import InputError
-from truedraft.decode import Batch, Decoder, ScriptedDrafter
+from truedraft.decode import Batch, Decoder, ScriptedDrafter, ScriptedTreeDrafter
 from truedraft.models import HFTarget, StatefulTarget
 from truedraft.models.stateful_cache import StatefulCache
 
@@ -237,6 +237,12 @@ def test_qwen3_moe_runs_packed_too():
     drafter = scripted("qwen3_moe", lambda n: slots[n % 6])
     runs = Decoder(packed, drafter).generate(PROMPTS, COUNT)
     assert [tuple(run.tokens) for run in runs] == list(known("qwen3_moe"))
+    shape = (-1, -1, 0, 0, 1, 2)  # a tree whose paths are not consecutive rows
+    texts = [[*prompt, *tokens] for prompt, tokens in zip(PROMPTS, known("qwen3_moe"), strict=True)]
+    for node in range(-1, len(shape)):
+        tree = ScriptedTreeDrafter(texts, 4, VOCABULARY, lambda s, n: shape, lambda s, n, node=node: node)
+        runs = Decoder(packed, tree, tree_budget=8).generate(PROMPTS, COUNT)
+        assert [tuple(run.tokens) for run in runs] == list(known("qwen3_moe"))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -17,10 +17,12 @@ from truedraft.models.block import BlockDrafter
 from truedraft.models.chain import ChainDrafter
 from truedraft.models.head import target_ids
 from truedraft.models.load_target import load_target_model, make_target, require_finite
-from truedraft.models.stateful import StatefulTarget
 from truedraft.models.support import refuse_unsupported
 from truedraft.models.target import HFTarget
 from truedraft.models.third_party import as_input_error, quiet
+
+if TYPE_CHECKING:
+    from truedraft.models.stateful import StatefulTarget
 
 
 @dataclass(frozen=True)

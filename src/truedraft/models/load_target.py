@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from truedraft.contract import Contract, InputError
-from truedraft.models.stateful import STATEFUL_TYPES, StatefulTarget
+from truedraft.models.stateful_types import STATEFUL_TYPES
 from truedraft.models.target import MODEL_TYPES, HFTarget
 from truedraft.models.third_party import as_input_error, quiet
+
+if TYPE_CHECKING:
+    from truedraft.models.stateful import StatefulTarget
 
 
 def make_target(contract: Contract, model: Any) -> HFTarget | StatefulTarget:
@@ -22,7 +25,7 @@ def make_target(contract: Contract, model: Any) -> HFTarget | StatefulTarget:
     layers, states = tuple(contract["taps.layers"]), tuple(contract["taps.state"])
     stop_token_ids = frozenset(contract.target.stop_token_ids)
     if model.config.model_type not in MODEL_TYPES:
-        return StatefulTarget(model, layers, states, stop_token_ids=stop_token_ids)
+        return _stateful()(model, layers, states, stop_token_ids=stop_token_ids)
     for state in states:
         if state != "residual":
             raise InputError(
@@ -84,3 +87,16 @@ def require_finite(weight: Tensor, where: str) -> None:
     """Raise `InputError` on NaN or infinite values."""
     if not torch.isfinite(weight).all():
         raise InputError(f"{where}: found NaN or infinite values, expected finite weights")
+
+
+def _stateful() -> type[StatefulTarget]:
+    try:
+        from truedraft.models.stateful import StatefulTarget
+    except ImportError:
+        import transformers
+
+        raise InputError(
+            f"transformers {transformers.__version__}: found no caches that can be rolled back, expected "
+            "5.23 or newer for targets with more state than keys and values"
+        ) from None
+    return StatefulTarget

@@ -14,24 +14,11 @@ from torch import Tensor
 
 from truedraft.contract import InputError
 from truedraft.decode.protocols import Batch
+from truedraft.models.stateful_types import STATEFUL_TYPES
 from truedraft.models.tap_hooks import Taps, concatenated
 
 if TYPE_CHECKING:  # importing transformers takes seconds, and a dense target does without its caches
     from truedraft.models.stateful_cache import StatefulCache
-
-STATEFUL_TYPES = frozenset(
-    {
-        "deepseek_v4",
-        "gemma4_text",
-        "glm_moe_dsa",
-        "gpt_oss",
-        "qwen3_5_moe_text",
-        "qwen3_5_text",
-        "qwen3_moe",
-        "qwen3_next",
-    }
-)
-"""Text model types whose rollback is proved by `tests/models/test_stateful_targets.py`."""
 
 
 class StatefulTarget:
