@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +92,8 @@ def require_finite(weight: Tensor, where: str) -> None:
 
 def _stateful() -> type[StatefulTarget]:
     try:
+        for part in ("rewind", "rewind_linear", "rewind_tree"):  # what the adapter imports when it is made
+            import_module(f"truedraft.models.{part}")
         from truedraft.models.stateful import StatefulTarget
     except ImportError:
         import transformers
