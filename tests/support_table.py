@@ -56,8 +56,26 @@ PAIRS: tuple[tuple[str, str, str, str], ...] = (
     (
         "DDTree",
         "any",
-        "recurrent and compressed targets: refused by name",
-        "decode/test_tree_lossless.py::test_drafters_and_targets_without_trees_are_refused_by_name",
+        "recurrent and compressed: refused by name, once loaded",
+        "models/test_stateful_trees.py::test_states_without_rows_refuse_trees_by_name",
+    ),
+    (
+        "DDTree over a scripted drafter",
+        "any",
+        "GLM-5, gpt-oss, Gemma 4, Qwen3-MoE",
+        "models/test_stateful_trees.py::test_scripted_trees_through_the_decoder",
+    ),
+    (
+        "DSpark",
+        "inside DeepSeek-V4, on the target of another checkpoint",
+        "drafter only",
+        "models/test_deepseek_v4_drafter.py::test_stages_on_the_target_of_another_checkpoint",
+    ),
+    (
+        "DSpark",
+        "inside DeepSeek-V4.1: refused by name",
+        "-",
+        "models/test_deepseek_v4_drafter.py::test_v41_is_refused_by_name",
     ),
 )
 """Pairs of a drafter and a target that are decoded as a whole."""
@@ -94,7 +112,7 @@ def page() -> str:
         "# What runs, and which test proves it",
         "",
         "Made from `tests/support_table.py`; a test holds the two equal and looks every named test up.",
-        "What is in no table is refused by name, before any work. Everything was run on small models of the",
+        "What is in no table is refused by name. Everything was run on small models of the",
         "real architectures, on CPU in fp32; published weights and GPUs were not.",
         "",
         "## Pairs",

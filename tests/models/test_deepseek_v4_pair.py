@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from truedraft import Decoder, load_pair, resolve
 from truedraft.cli import main
-from truedraft.decode import ScriptedDrafter
+from truedraft.decode import ScriptedDrafter, feed
 from truedraft.models import StatefulTarget
 
 STAGES, WIDTH = 3, 5
@@ -99,6 +99,25 @@ def test_first_drafts_are_the_reference_s_on_features_of_transformers(checkpoint
         decoder = Decoder(pair.target, Spy(pair.drafter, seen))
         decoder.generate([prompt], WIDTH + 2)
         assert seen[0] == wanted.tokens.tolist()
+
+
+@pytest.mark.parametrize(("taps", "layers"), [((), (2, 3, 4)), (("taps.layers=1,2,3",), (1, 2, 3))])
+def test_taps_are_those_of_the_contract(
+    checkpoint: Path, taps: tuple[str, ...], layers: tuple[int, ...]
+) -> None:
+    """The founding fault by override: the features are exactly those of the layers one early."""
+    from transformers import AutoModelForCausalLM
+
+    pair = load_pair(resolve(checkpoint, overrides=taps))
+    cache = pair.target.new_cache()
+    with torch.inference_mode():
+        pieces = list(feed(pair.target, cache, cache.open(), torch.tensor(PROMPTS[1])))
+    found = torch.cat([piece[1] for piece in pieces])
+    model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32).eval()
+    wanted, _ = features(model, list(layers), PROMPTS[1])
+    torch.testing.assert_close(found, wanted, rtol=0, atol=2e-5)
+    other, _ = features(model, [layer + 1 if taps else layer - 1 for layer in layers], PROMPTS[1])
+    assert (found - other).abs().max() > 0.01
 
 
 def features(model: Any, layers: list[int], prompt: list[int]) -> tuple[torch.Tensor, torch.Tensor]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from founding_models import small_model, text
+from founding_models import VOCABULARY, small_model, text
 from test_stateful_targets import TOLERANCE, rows, target, whole
 
 from truedraft.contract import InputError
-from truedraft.decode import Batch
+from truedraft.decode import Batch, Decoder, Sampling, ScriptedTreeDrafter
+from truedraft.models import StatefulTarget
 
 PARENTS = (-1, 0, 0, 1, 1, 2, 3, 5)
 """The anchor, then two children, … : four leaves, depth up to 4."""
@@ -89,3 +90,24 @@ def test_states_without_rows_refuse_trees_by_name(family):
     wanted = whole(family, tuple(text(11) + TREE))[11:]
     after = rows(made, cache_, sequence, TREE, 11)
     torch.testing.assert_close(after, wanted, atol=TOLERANCE, rtol=0)
+
+
+SCRIPT = (-1, -1, 0, 0, 1, 2, 2, 4, 5, 8)
+"""A tree with branches at every depth; most of its paths are not consecutive rows."""
+
+
+@pytest.mark.parametrize("family", ["glm_moe_dsa", "gpt_oss", "gemma4_text", "qwen3_moe"])
+@pytest.mark.parametrize("sampling", [None, Sampling(0.8)], ids=["greedy", "sampled"])
+def test_scripted_trees_through_the_decoder(family, sampling):
+    """A ragged batch whose rounds end at every node in turn: output as without drafts."""
+    prompts = [text(length, seed=9) for length in (1, 15, 60)]
+    options = {} if sampling is None else {"sampling": sampling, "seed": 5}
+    target = StatefulTarget(small_model(family), (1,))
+    plain = [list(run.tokens) for run in Decoder(target, **options).generate(prompts, 20)]
+    known = [prompt + tokens for prompt, tokens in zip(prompts, plain, strict=True)]
+    drafter = ScriptedTreeDrafter(
+        known, 5, VOCABULARY, lambda s, n: SCRIPT, lambda s, n: (n % (len(SCRIPT) + 1)) - 1
+    )
+    runs = Decoder(target, drafter, tree_budget=len(SCRIPT), **options).generate(prompts, 20)
+    assert [list(run.tokens) for run in runs] == plain
+    assert {count for run in runs for count in run.accepted} >= {0, 1, 2, 3}

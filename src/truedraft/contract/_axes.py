@@ -310,6 +310,13 @@ _TABLE = (
         per="layer",
         required=_NOBODY,
     ),
+    _axis(
+        "stages.compress_ratio",
+        t.integer(0),
+        "context rows that a draft layer's compressed attention pools into one; 0: its window alone",
+        per="layer",
+        required=_NOBODY,
+    ),
     _axis("stages.streams", t.integer(1), "residual streams (hyper-connections)", required=_DSPARK),
     _axis(
         "stages.mix_eps",

@@ -35,7 +35,7 @@ def require_trees(
         raise refuse(f"none: {name} drafts no trees (block drafters do: DFlash, DSpark)")
     if not getattr(target, "supports_trees", False):  # a target that does not say so is not trusted with them
         raise refuse(
-            f"none: {type(target).__name__} keeps state that follows one chain of rows, not a tree's branches"
+            f"none: {_name(target)} targets keep state that follows one chain of rows, not a tree's branches"
         )
     if depth < 1:
         raise InputError(f"tree depth: found {depth}, expected at least 1")
@@ -46,3 +46,9 @@ def require_trees(
     if verification not in ("greedy", "exact_match"):
         raise refuse(f"none with {verification} verification: sampled output needs exact_match")
     return drafter
+
+
+def _name(target: object) -> str:
+    """The model type where there is one, else the adapter's name."""
+    config = getattr(getattr(target, "model", None), "config", None)
+    return str(getattr(config, "model_type", type(target).__name__))

@@ -104,7 +104,8 @@ def map_tensors(contract: Contract, draft: Checkpoint) -> dict[str, TensorRef]:
     another dtype or shape than the contract implies.
     """
     for fault in tensor_faults(contract, draft):
-        raise InputError(str(fault))
+        clash = next((f"; but {c}" for c in contract.conflicts if c.axis == "backbone.layers"), "")
+        raise InputError(f"{fault}{clash}")
     return {name: draft.tensors[name] for name in expected(contract)} if draft.tensors else {}
 
 

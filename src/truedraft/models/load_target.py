@@ -43,9 +43,10 @@ def load_target_model(directory: Path, *, dtype: torch.dtype, device: str) -> An
         config = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
         text = config.get_text_config(decoder=True)  # multimodal configs nest it
     known = MODEL_TYPES | STATEFUL_TYPES
-    if text.model_type not in known:
+    model_type = getattr(text, "model_type", config.model_type)
+    if model_type not in known or text is None or isinstance(text, dict):
         raise InputError(
-            f"{directory}/config.json#/model_type: found {text.model_type!r}, "
+            f"{directory}/config.json#/model_type: found {model_type!r}, "
             f"expected one of {', '.join(sorted(known))}"
         )
     _refuse_rope_that_follows_length(text, directory)

@@ -26,6 +26,7 @@ _STAGES: dict[str, Value] = {
     "embedding.source": "target",
     "head.source": "target",
     "head.vocabulary_map": "none",
+    "stages.compress_ratio": 0,
     "stages.collapse": "head",
     "stages.query_head_norm": True,
     "stages.scoring": "sqrtsoftplus",

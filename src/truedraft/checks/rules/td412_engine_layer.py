@@ -32,6 +32,7 @@ AXES = frozenset(
         "attention.value_norm",
         "attention.kv_shared",
         "stages.layers",
+        "stages.compress_ratio",
         "stages.streams",
         "stages.mix_eps",
         "stages.sinkhorn_iterations",

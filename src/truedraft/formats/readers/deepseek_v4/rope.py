@@ -12,18 +12,23 @@ _THETA = ("rope_theta", "rope_parameters/main/rope_theta")
 
 
 def read_stage_rope(book: AxisBook, keys: Keys) -> None:
-    """Enter all `rope` axes, stage by stage from its own entry of `compress_ratios`."""
+    """Enter all `rope` axes and `stages.compress_ratio`, from each stage's own entry of `compress_ratios`."""
     ratios, first = keys.get("compress_ratios", INTEGERS) or (), keys.get("num_hidden_layers", INTEGER)
     stages = book.value("backbone.layers") or 0
     entries = ratios[first : first + stages] if first is not None else ()
     thetas = keys.claims(NUMBER, *_THETA)
     plain = book.rule(None, "DSpark stages are trained with plain rope")
     where = keys.where("compress_ratios")
-    if len(entries) == stages and any(entries):
+    known = bool(entries) and len(entries) == stages
+    alone = book.rule(0, "DSpark stages attend to their window alone")
+    book.settle_each("stages.compress_ratio", fallback=alone)
+    if known:
+        book.settle("stages.compress_ratio", [stated(entries, where)])
+    if known and any(entries):
         book.settle("rope.scaling", [stated(_scalings(keys, entries), where)])
         book.settle("rope.theta", [stated(tuple(_theta(keys, thetas, ratio) for ratio in entries), where)])
     else:
-        own = stated(None, where) if entries and len(entries) == stages else plain
+        own = stated(None, where) if known else plain
         book.settle_each("rope.scaling", [own])
         book.settle_each("rope.theta", thetas, note="draft/config.json states no rope_theta")
     book.settle_each("rope.rotary_dims", [_dims(book, keys)], note="no qk_rope_head_dim")
