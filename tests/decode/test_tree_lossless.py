@@ -203,7 +203,7 @@ def test_drafters_and_targets_without_trees_are_refused_by_name():
     with pytest.raises(InputError, match="expected none without a drafter"):
         decoder(target("qwen3"), None)
     stateful = ChainState(copy.deepcopy(random_model("qwen3")), (1,))
-    with pytest.raises(InputError, match="expected none: ChainState keeps state that follows one chain"):
+    with pytest.raises(InputError, match="expected none: qwen3 targets keep state that follows one chain"):
         decoder(stateful, scripted("qwen3", [17], 40, lambda s, n: 0))
 
 
