@@ -7,6 +7,8 @@ from typing import Any
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import Keys, Kind
 
+DECODER = "transformer_layer_config"
+
 
 class NestedKeys(Keys):
     """A view of `keys` below `parent`, for readers of a plain decoder config.
@@ -38,3 +40,10 @@ class NestedKeys(Keys):
     def unread(self) -> tuple[str, ...]:
         """Nothing: the whole config's `Keys` report what is left."""
         return ()
+
+
+def decoder_keys(draft: Checkpoint) -> Keys:
+    """The keys of the draft decoder: below `transformer_layer_config` in speculators' format."""
+    keys = Keys(draft)
+    nested = isinstance(draft.config.get(DECODER), dict)
+    return NestedKeys(draft, keys, DECODER) if nested else keys

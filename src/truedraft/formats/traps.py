@@ -9,17 +9,8 @@ from __future__ import annotations
 from truedraft.contract import Contract
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import BOOLEAN, INTEGER, INTEGERS, NUMBER, TEXT, Keys
-from truedraft.formats._nested import NestedKeys
+from truedraft.formats._nested import DECODER, NestedKeys, decoder_keys
 from truedraft.formats.readers.deepseek_v4.keys import text_keys
-
-_DECODER = "transformer_layer_config"
-
-
-def decoder_keys(draft: Checkpoint) -> Keys:
-    """The keys of the draft decoder: below `transformer_layer_config` in speculators' format."""
-    keys = Keys(draft)
-    nested = isinstance(draft.config.get(_DECODER), dict)
-    return NestedKeys(draft, keys, _DECODER) if nested else keys
 
 
 def dropped_window(draft: Checkpoint, contract: Contract) -> str | None:
@@ -29,7 +20,7 @@ def dropped_window(draft: Checkpoint, contract: Contract) -> str | None:
     Configs of other types, and speculators' loaders, which do not pass through that class, keep it.
     """
     keys = Keys(draft)
-    through_class = keys.get("model_type", TEXT) == "qwen3" and _DECODER not in draft.config
+    through_class = keys.get("model_type", TEXT) == "qwen3" and DECODER not in draft.config
     uses = keys.get("use_sliding_window", BOOLEAN) is True
     forced = keys.get("dflash_config/swa_window_size", INTEGER) is not None
     slides = any(contract.tuple_of("attention.window"))

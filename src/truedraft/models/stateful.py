@@ -14,6 +14,7 @@ from torch import Tensor
 
 from truedraft.contract import InputError
 from truedraft.decode.protocols import Batch
+from truedraft.models.hf_tables import HFTables
 from truedraft.models.stateful_types import STATEFUL_TYPES
 from truedraft.models.tap_hooks import Taps, concatenated
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:  # importing transformers takes seconds, and a dense target do
     from truedraft.models.stateful_cache import StatefulCache
 
 
-class StatefulTarget:
+class StatefulTarget(HFTables):
     """A transformers causal LM behind the `Target` protocol of `decode`, sequence by sequence.
 
     `taps`: layer ids as in the axis `taps.layers` (-1: embedding output); `states`: as in `taps.state`
@@ -74,18 +75,6 @@ class StatefulTarget:
     def taps(self) -> tuple[int, ...]:
         """The tapped layer ids."""
         return self._taps.layers
-
-    @property
-    def embedding(self) -> Tensor:
-        """Raw embedding table [V, H]."""
-        table: Tensor = self.model.get_input_embeddings().weight
-        return table
-
-    @property
-    def head(self) -> Tensor:
-        """Output head [V, H]."""
-        table: Tensor = self.model.get_output_embeddings().weight
-        return table
 
     def new_cache(self) -> StatefulCache:
         """An empty cache for this model."""

@@ -17,6 +17,7 @@ from truedraft.contract import InputError
 from truedraft.decode.cache import KVCache
 from truedraft.decode.protocols import Batch
 from truedraft.models.dense import DenseForward
+from truedraft.models.hf_tables import HFTables
 from truedraft.models.packed_attention import PackedAttention
 
 ATTENTION = "truedraft"
@@ -47,7 +48,7 @@ def _no_mask(*_args: object, **_kwargs: object) -> None:
     """Masks are built per sequence in `_attention`; transformers must not build its own."""
 
 
-class HFTarget:
+class HFTarget(HFTables):
     """A transformers causal LM behind the `Target` protocol of `decode`.
 
     `taps`: layer ids as in the axis `taps.layers` (-1: embedding output). `fused`: run the fused forward of
@@ -108,18 +109,6 @@ class HFTarget:
         inner = self.model.model
         module = inner.embed_tokens if tap < 0 else inner.layers[tap]
         module.register_forward_hook(keep)
-
-    @property
-    def embedding(self) -> Tensor:
-        """Raw embedding table [V, H]."""
-        table: Tensor = self.model.get_input_embeddings().weight
-        return table
-
-    @property
-    def head(self) -> Tensor:
-        """Output head [V, H]."""
-        table: Tensor = self.model.get_output_embeddings().weight
-        return table
 
     def new_cache(self) -> KVCache:
         """An empty cache for this model."""

@@ -31,8 +31,6 @@ def read_engine(engine: Engine, pair: Inspection, asked: int | None = None) -> R
                 facts.setdefault(found.axis, found)
     axes = dict(pair.contract.axes)
     for name, fact in facts.items():
-        value = fact.value
-        normal = AXES[name].normal(value) if fact.applies else None
-        axes[name] = replace(fact.sourced, value=normal)
+        axes[name] = replace(fact.sourced, value=AXES[name].normal(fact.value))
     contract = replace(pair.contract, dialect=str(engine.id), axes=axes, conflicts=())
     return Reading(engine, contract, MappingProxyType(facts), tuple(refusals), tuple(hazards))

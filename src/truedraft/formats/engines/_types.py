@@ -9,12 +9,11 @@ from typing import Literal, TypeAlias
 from truedraft.contract import Contract, Deployment, Source, Sourced, TargetSpec, Value
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import TEXTS, Keys, Kind
-from truedraft.formats._nested import NestedKeys
+from truedraft.formats._nested import decoder_keys
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 
 ANYTHING = Kind("a value", lambda value: True)
-_DECODER = "transformer_layer_config"
 
 
 @dataclass(frozen=True)
@@ -46,13 +45,10 @@ class Fact:
     cost: str = ""
     fix: str = ""
     severity: Severity = "error"
-    applies: bool = True
 
     @property
     def sourced(self) -> Sourced:
         """The entry of the engine's contract."""
-        if not self.applies:
-            return Sourced("not_applicable", note=self.why)
         return Sourced("value", self.value, Source("family", self.reference), self.why)
 
 
@@ -125,9 +121,7 @@ class PairFiles:
     @property
     def decoder(self) -> Keys:
         """The keys of the draft decoder: below `transformer_layer_config` in speculators' format."""
-        keys = self.keys
-        nested = isinstance(self.draft.config.get(_DECODER), dict)
-        return NestedKeys(self.draft, keys, _DECODER) if nested else keys
+        return decoder_keys(self.draft)
 
     @property
     def speculators(self) -> bool:

@@ -34,7 +34,7 @@ def attention(release: Release, files: PairFiles) -> Iterator[Fact]:
         cost = "0.38 of 6.43 on tiny/dflash-speculators with W 32, less for wide windows"
         fix = "none in vLLM; wide windows make it harmless"
         yield Fact("attention.window_rule", rule, why, release.at(DFLASH), cost, fix, "warning")
-    yield from _causal(release, files, windows)
+    yield from _causal(release, files)
 
 
 def _windows(files: PairFiles) -> tuple[int | None, ...]:
@@ -47,8 +47,8 @@ def _windows(files: PairFiles) -> tuple[int | None, ...]:
     return tuple(width if slides else None for slides in sliding)
 
 
-def _causal(release: Release, files: PairFiles, windows: tuple[int | None, ...]) -> Iterator[Fact]:
-    value, why, fix = _per_layer(release, files, windows)
+def _causal(release: Release, files: PairFiles) -> Iterator[Fact]:
+    value, why, fix = _per_layer(release, files)
     at = release.at(CONVERTER if files.speculators and "sliding_window_non_causal" in why else DFLASH)
     if release.v1 and release.since(26) and any(value) and not all(value):
         value = (False,) * files.layers
@@ -57,9 +57,7 @@ def _causal(release: Release, files: PairFiles, windows: tuple[int | None, ...])
     yield Fact("attention.causal", value, why, at, _CAUSAL_COST, fix)
 
 
-def _per_layer(
-    release: Release, files: PairFiles, windows: tuple[int | None, ...]
-) -> tuple[tuple[bool, ...], str, str]:
+def _per_layer(release: Release, files: PairFiles) -> tuple[tuple[bool, ...], str, str]:
     layers = files.layers
     if not release.since(23):
         return (False,) * layers, "no draft layer is causal; there is no flag", "0.26.0 or newer"

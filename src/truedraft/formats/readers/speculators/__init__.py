@@ -14,7 +14,7 @@ from truedraft.contract import Contract, InputError, PairError, Sourced, TargetS
 from truedraft.formats._book import AxisBook
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._keys import BOOLEAN, INTEGER, INTEGERS, OBJECT, TEXT, Keys
-from truedraft.formats._nested import NestedKeys
+from truedraft.formats._nested import DECODER, NestedKeys
 from truedraft.formats._overrides import Overrides
 from truedraft.formats.axes import common
 from truedraft.formats.axes.attention import LayerKinds, read_attention
@@ -31,7 +31,6 @@ REFERENCE = "speculators 0.9.0 models"
 _FAMILIES = ("dflash", "dspark", "eagle3")
 _LATER = ("dflash2", "mtp", "peagle", "xpress")
 _CLASSES = {"qwen3": "Qwen3Config", "llama": "LlamaConfig"}
-_DECODER = "transformer_layer_config"
 
 _INERT = (
     "architectures",
@@ -67,9 +66,9 @@ def read(target: TargetSpec, draft: Checkpoint, overrides: Overrides) -> Contrac
     """The contract of a speculators drafter; `InputError` if its config contradicts itself or the target."""
     keys = Keys(draft)
     family = _family(keys)
-    if keys.get(_DECODER, OBJECT) is None:
-        raise InputError(f"{keys.where(_DECODER)}: missing, expected an object")
-    decoder = NestedKeys(draft, keys, _DECODER)
+    if keys.get(DECODER, OBJECT) is None:
+        raise InputError(f"{keys.where(DECODER)}: missing, expected an object")
+    decoder = NestedKeys(draft, keys, DECODER)
     book = AxisBook(family, DIALECT, f"{REFERENCE}/{family}", target, overrides)
     _backbone(book, decoder, draft)
     common.check_vocabulary(book, decoder, "vocab_size")
