@@ -39,8 +39,8 @@ def test_context_rows(case):
         for end in range(1, len(tokens)):
             cache_ = drafter.new_cache()
             drafter.extend([context(taps, tokens, 0, end, cache_.open())], cache_)
-            logits = drafter.logits(cache_.last[0])
-            close(cache_.last[0], io["ttt0.hidden"][0, end - 1])
+            logits = drafter.logits(cache_.recent[0][-1])
+            close(cache_.recent[0][-1], io["ttt0.hidden"][0, end - 1])
             close(logits, io["ttt0.logits"][0, end - 1])
             assert int(logits.argmax()) == expect["ttt_argmax_draft_vocab"][0][end - 1]
 
@@ -60,7 +60,7 @@ def test_chains(case, pieces):
             for start, stop in pairwise(cuts):
                 turn = context(taps, tokens, start, stop, sequence)
                 drafter.extend([turn], cache_)
-            hidden = cache_.last[sequence][None]
+            hidden = cache_.recent[sequence][-1][None]
             drafted = []
             for k, token in enumerate(entry["drafted"]):
                 close(hidden[0], io[f"ar{pair_index}.step{k}.hidden"])
@@ -88,7 +88,7 @@ def test_deepspec_rounds():
             assert torch.equal(rows, tokens[done + 1 : end + 1])
             turn = Round(sequence, taps, tokens[done:end], rows, done, tokens[end], end)
             drafter.extend([turn], cache_)
-            hidden = cache_.last[sequence][None]
+            hidden = cache_.recent[sequence][-1][None]
             for k, token in enumerate(expect["drafts"][r]):
                 close(hidden, io[f"round{r}.step{k}.hidden"][0])
                 close(drafter.logits(hidden), io[f"round{r}.step{k}.logits"][0])

@@ -23,6 +23,7 @@ COMMANDS = {
     "contract": "How the drafter was trained: every convention, its value and its source.",
     "engines": "The engine releases whose reading of a pair is known to `check`.",
     "explain": "The manual page of a finding's code.",
+    "probe": "Which conventions the weights were trained with, measured by replay.",
     "run": "Decode speculatively, measure acceptance and check losslessness.",
 }
 """Subcommand -> summary. Each is the `command` of the module `truedraft.cli.NAME`."""

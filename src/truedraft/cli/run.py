@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +11,7 @@ import click
 
 from truedraft import __version__
 from truedraft.cli._deployment import deploy, sampling_options
+from truedraft.cli._progress import bar, interrupts_deferred, set_threads, status
 from truedraft.cli._prompts import gather, tokenize
 from truedraft.cli._records import check_records, write_records
 from truedraft.cli._run_text import render
@@ -25,9 +21,6 @@ from truedraft.formats import Resolution, resolve
 
 if TYPE_CHECKING:
     from truedraft.models import Pair
-
-SMALL = 20_000_000
-"""Parameters of a target below which several CPU threads cost more than they bring."""
 
 
 @click.command("run")
@@ -105,7 +98,7 @@ def command(
         decode_text = partial(pair.tokenizer.decode, skip_special_tokens=True)
     from truedraft import measure
 
-    with _progress(len(prompts), quiet) as advance:
+    with bar("decoding, plain and speculative", quiet) as step:
         report = measure.run_pair(
             pair.contract,
             pair.target,
@@ -114,7 +107,7 @@ def command(
             max_new_tokens or stated_tokens,
             deployment=deployment,
             decode_text=decode_text,
-            on_progress=advance,
+            on_progress=None if step is None else partial(step, total=len(prompts)),
         )
     if records is not None:
         write_records(records, report.records)
@@ -142,61 +135,18 @@ def _load(resolution: Resolution, speculative_tokens: int | None, threads: int |
     """Import torch, load the pair, warn of guesses."""
     try:
         with interrupts_deferred():
-            import torch
-
             from truedraft.models import load_pair
     except ImportError as error:
         raise InputError(f"run needs torch and transformers ({error}): install the extra 'engine'") from None
-    with _status("loading target and drafter", quiet):
+    with status("loading target and drafter", quiet):
         pair = load_pair(resolution, speculative_tokens=speculative_tokens)
-    small = sum(weight.numel() for weight in pair.target.model.parameters()) < SMALL
-    if threads is not None or small:
-        torch.set_num_threads(threads or 1)
+    set_threads(pair.target.model, threads)
     for name in pair.contract.inferred:
         source = pair.contract.axes[name].source
         _say(quiet, f"warning: {name} is inferred, not stated: {source.where if source else ''}")
     return pair
 
 
-@contextmanager
-def interrupts_deferred() -> Iterator[None]:
-    """Hold Ctrl-C back: torch aborts the process if it is interrupted while it is being imported."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread receives signals
-        return
-    held: list[int] = []
-    previous = signal.signal(signal.SIGINT, lambda number, _frame: held.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)
-    if held:
-        raise KeyboardInterrupt
-
-
 def _say(quiet: bool, line: str) -> None:
     if not quiet:
         click.echo(f"truedraft: {line}", err=True)
-
-
-def _status(message: str, quiet: bool) -> AbstractContextManager[object]:
-    """A spinner on a terminal's stderr; nothing elsewhere."""
-    if quiet or not sys.stderr.isatty():
-        return nullcontext()
-    from rich.console import Console
-
-    return Console(stderr=True).status(message)
-
-
-@contextmanager
-def _progress(total: int, quiet: bool) -> Iterator[Callable[[int], None] | None]:
-    """A progress bar over prompts on a terminal's stderr; nothing elsewhere."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("decoding, plain and speculative", total=total)
-        yield lambda done: bar.update(task, completed=done)

@@ -60,21 +60,67 @@ def _each(name: str, change: Callable[[Value], tuple[Value, ...]]) -> Alternativ
 
 
 def _tap_alternatives(contract: Contract) -> tuple[Value, ...]:
+    """All ids moved by 1 or 2, in this order and the other way round."""
     taps = [int(str(k)) for k in contract.tuple_of("taps.layers")]
     last = contract.target.layers - 1
     shifted = [tuple(k + step for k in taps) for step in (-2, -1, 1, 2)]
-    inside = [ids for ids in shifted if min(ids) >= -1 and max(ids) <= last]
-    return (*inside, tuple(reversed(taps)))
+    inside = [ids for ids in (*shifted, tuple(taps)) if ids and min(ids) >= -1 and max(ids) <= last]
+    return (*inside[:-1], *(ids[::-1] for ids in reversed(inside)))
 
 
-def _window_change(window: Value) -> tuple[Value, ...]:
-    if not isinstance(window, int):
-        return ()
-    return (None, window - 1, window + 1, window * 2) if window > 1 else (None, window + 1)
+def _windows(contract: Contract) -> tuple[Value, ...]:
+    """Each window dropped, halved, doubled, moved by 1; one layer's dropped; one for the layers without."""
+    now = contract.tuple_of("attention.window")
+    sizes = [int(str(w)) for w in dict.fromkeys(now) if w is not None]
+    out: list[Value] = []
+    for size in sizes:
+        for other in (None, size // 2, size - 1, size + 1, size * 2):
+            if other is None or other > 0:
+                out.append(tuple(other if entry == size else entry for entry in now))
+    if len(now) > 1:
+        out += [(*now[:i], None, *now[i + 1 :]) for i, entry in enumerate(now) if entry is not None]
+    for size in sizes or _WINDOWS:
+        out.append(tuple(size if entry is None else entry for entry in now))
+    return tuple(out)
+
+
+_THETAS = (1e4, 5e5, 1e6, 1e7)
+_WINDOWS = tuple(2**n for n in range(4, 13))
+"""Bases of published drafters; windows up to the largest published one, in steps that bracket any."""
 
 
 def _theta_change(theta: Value) -> tuple[Value, ...]:
-    return tuple(float(other) for other in (1e4, 5e5, 1e6, 1e7) if other != theta)
+    return tuple(other for other in _THETAS if other != theta)
+
+
+def _proposals(contract: Contract) -> tuple[Value, ...]:
+    """One more and one less, and the lengths of published drafters."""
+    now = contract.get("block.proposals")
+    near = () if now is None else tuple(n for n in (now - 1, now + 1) if n > 0)
+    return (*near, 5, 7, 8, 15)
+
+
+def _mask_ids(contract: Contract) -> tuple[Value, ...]:
+    """Ids that stand for no text, and the last row of the embedding table."""
+    target = contract.target
+    return (*target.special_token_ids, *target.stop_token_ids, target.vocab_size - 1)
+
+
+def _embedding_scales(contract: Contract) -> tuple[Value, ...]:
+    return (1.0, contract.target.hidden_size**0.5)
+
+
+def _scaling_change(contract: Contract) -> tuple[Value, ...]:
+    """No scaling on the layers that have one, and each layer's scaling on all of them."""
+    now = contract.tuple_of("rope.scaling")
+    used = [entry for entry in dict.fromkeys(now) if entry is not None]
+    return tuple((entry,) * len(now) for entry in (None, *used)) if used else ()
+
+
+def _placements(contract: Contract) -> tuple[Value, ...]:
+    """The other end of the head, where only a part of it is rotated."""
+    dims, size = contract.tuple_of("rope.rotary_dims"), contract.get("backbone.head_dim")
+    return tuple((word,) * len(dims) for word in ("first", "last")) if dims and size not in dims else ()
 
 
 def _axis(
@@ -86,8 +132,9 @@ def _axis(
     per: Extent = "scalar",
     open_length: bool = False,
     required: frozenset[str] = FAMILIES,
+    guesses: tuple[Value, ...] = (),
 ) -> Axis:
-    return Axis(name, type_, meaning, per, open_length, required, alternatives)
+    return Axis(name, type_, meaning, per, open_length, required, alternatives, guesses)
 
 
 _DSPARK = frozenset({"dspark"})
@@ -129,7 +176,9 @@ _TABLE = (
         "block.proposals",
         t.integer(1),
         "tokens that one block yields, as trained",
+        _proposals,
         required=BLOCK_FAMILIES,
+        guesses=(5, 7, 8, 15),
     ),
     _axis(
         "block.first_slot",
@@ -149,6 +198,7 @@ _TABLE = (
         "block.mask_token_id",
         t.integer(0),
         "id whose embedding fills the other slots",
+        _mask_ids,
         required=BLOCK_FAMILIES,
     ),
     _axis(
@@ -201,8 +251,9 @@ _TABLE = (
         "attention.window",
         t.optional_integer(1),
         "sliding window W, or none",
-        _each("attention.window", _window_change),
+        _windows,
         per="layer",
+        guesses=(None, *_WINDOWS),
     ),
     _axis(
         "attention.window_rule",
@@ -232,10 +283,15 @@ _TABLE = (
         "base of the rotary frequencies",
         _each("rope.theta", _theta_change),
         per="layer",
+        guesses=_THETAS,
     ),
     _axis("rope.rotary_dims", t.integer(2), "rotated dimensions of each head", per="layer"),
     _axis(
-        "rope.placement", t.choice("first", "last"), "which dimensions of the head are rotated", per="layer"
+        "rope.placement",
+        t.choice("first", "last"),
+        "which dimensions of the head are rotated",
+        _placements,
+        per="layer",
     ),
     _axis(
         "rope.layout",
@@ -248,15 +304,25 @@ _TABLE = (
         "rope.scaling",
         t.scaling_record(ROPE_SCALINGS),
         "scaling of the frequencies, or none",
-        _each("rope.scaling", lambda scaling: () if scaling is None else (None,)),
+        _scaling_change,
         per="layer",
     ),
     _axis("rope.attention_factor", t.number(), "factor on cosine and sine (YaRN's mscale)", per="layer"),
     _axis("rope.positions", t.choice("plain", "mrope"), "plain positions, or multimodal ones", per="layer"),
     # embedding and head
-    _axis("embedding.source", t.choice("target", "own"), "whose embedding table feeds the block"),
-    _axis("embedding.scale", t.number(), "factor on raw embedding rows"),
-    _axis("head.source", t.choice("target", "own"), "whose output head reads the block"),
+    _axis(
+        "embedding.source",
+        t.choice("target", "own"),
+        "whose embedding table feeds the block",
+        _others("target", "own"),
+    ),
+    _axis("embedding.scale", t.number(), "factor on raw embedding rows", _embedding_scales),
+    _axis(
+        "head.source",
+        t.choice("target", "own"),
+        "whose output head reads the block",
+        _others("target", "own"),
+    ),
     _axis(
         "head.vocabulary_map",
         t.choice("none", "offset", "absolute"),
@@ -277,6 +343,7 @@ _TABLE = (
         "markov.kind",
         t.choice("none", "vanilla", "gated", "rnn"),
         "sequence head on the block's logits",
+        _others("none", "vanilla", "gated", "rnn"),
         required=_DSPARK,
     ),
     _axis("markov.rank", t.integer(1), "width of the sequence head's embedding", required=_DSPARK),

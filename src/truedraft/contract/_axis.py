@@ -32,7 +32,7 @@ class Axis:
 
     `extent`: `scalar`, or a tuple over draft layers or over taps. `open_length`: the tuple's length is
     the value's own (the list of taps), not fixed by another axis. `required_by`: families whose
-    drafters cannot run while the axis is unknown.
+    drafters cannot run while the axis is unknown. `guesses`: entries worth trying where nothing is known.
     """
 
     name: str
@@ -42,6 +42,33 @@ class Axis:
     open_length: bool = False
     required_by: frozenset[str] = frozenset()
     alternatives: Alternatives = no_alternatives
+    guesses: tuple[Value, ...] = ()
+
+    def candidates(self, contract: Contract) -> tuple[Value, ...]:
+        """The values that this axis may have: its own or its claims first, then those worth trying.
+
+        For an unknown axis: every option of its type, or `guesses`, alike in all layers or taps. Empty where
+        nothing is worth trying.
+        """
+        sourced = contract.axes[self.name]
+        if sourced.state == "not_applicable":
+            return ()
+        if sourced.state == "unknown":
+            return self._spread(contract, self.type.options or self.guesses)
+        claims = [
+            c.value for conflict in contract.conflicts if conflict.axis == self.name for c in conflict.sources
+        ]
+        others = [value for value in self.alternatives(contract) if value != ()]
+        own = (sourced.value, *claims)
+        found = tuple(dict.fromkeys(self.normal(value) for value in (*own, *others)))
+        return found if len(found) > 1 else ()
+
+    def _spread(self, contract: Contract, entries: tuple[Value, ...]) -> tuple[Value, ...]:
+        if self.extent == "scalar":
+            return entries
+        leader = contract.get("backbone.layers" if self.extent == "layer" else "taps.layers")
+        count = len(leader) if isinstance(leader, tuple) else leader
+        return tuple((entry,) * count for entry in entries) if count and not self.open_length else ()
 
     @property
     def group(self) -> str:

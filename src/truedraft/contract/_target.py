@@ -13,6 +13,7 @@ class TargetSpec:
     module applies to raw rows (Gemma: sqrt(hidden size)); 1.0 elsewhere. `layer_kinds`: one entry per
     decoder layer (`full_attention`, `sliding_attention`, `linear_attention`, …). `where`: the file and
     pointer below which the text model's keys were read (`target/config.json#/text_config`).
+    `special_token_ids`: ids that stand for no text, where the tokenizer was asked; they may be mask tokens.
     """
 
     model_type: str
@@ -25,3 +26,4 @@ class TargetSpec:
     embedding_scale: float = 1.0
     tied_head: bool = False
     where: str = "target/config.json#"
+    special_token_ids: tuple[int, ...] = ()

@@ -48,13 +48,14 @@ class ValueType:
     """A scalar type: `expects` completes the sentence "expected …".
 
     `normal` maps accepted values that mean the same to one of them (`10000` to `10000.0`), so that they
-    hash alike.
+    hash alike. `options`: all values, where there are few.
     """
 
     expects: str
     parse: Callable[[str], Value]
     accepts: Callable[[Value], bool]
     normal: Callable[[Value], Value] = lambda value: value
+    options: tuple[Value, ...] = ()
 
 
 def integer(minimum: int | None = None) -> ValueType:
@@ -99,12 +100,16 @@ def optional_number() -> ValueType:
 
 def boolean() -> ValueType:
     """`true` or `false` (also yes/no, on/off, 1/0)."""
-    return ValueType("true or false", _parse_bool, lambda value: isinstance(value, bool))
+    return ValueType(
+        "true or false", _parse_bool, lambda value: isinstance(value, bool), options=(True, False)
+    )
 
 
 def choice(*options: str) -> ValueType:
     """One of a fixed set of words."""
-    return ValueType("one of " + ", ".join(options), lambda text: text, lambda value: value in options)
+    return ValueType(
+        "one of " + ", ".join(options), lambda text: text, lambda value: value in options, options=options
+    )
 
 
 def text() -> ValueType:

@@ -52,6 +52,20 @@ class KVCache:
         """Forget a sequence and free its memory."""
         del self._sequences[sequence]
 
+    def fork(self, sequence: int, rows: int) -> int:
+        """A new sequence with a copy of the first `rows` committed rows of another; returns its id."""
+        source = self._sequences[sequence]
+        if not 0 <= rows <= source.length:
+            raise ValueError(f"fork needs 0 to {source.length} rows, found {rows}")
+        copy = self.open()
+        own = self._sequences[copy]
+        own.keys, own.values = (_room(buffer[:, :, :rows]) for buffer in (source.keys, source.values))
+        own.valid = torch.ones(own.keys.shape[2], dtype=torch.bool, device=own.valid.device)
+        own.valid[:rows] = source.valid[:rows]
+        own.all_valid = source.all_valid or bool(own.valid.all())
+        own.length = rows
+        return copy
+
     def length(self, sequence: int) -> int:
         """Committed rows of a sequence."""
         return self._sequences[sequence].length
@@ -106,6 +120,17 @@ class KVCache:
         state = self._sequences[sequence]
         state.valid[: state.length][rows] = False
         state.all_valid = bool(state.valid[: state.length].all())
+
+
+FORK_ROOM = 32
+"""Rows that a forked sequence can take before its buffer has to grow."""
+
+
+def _room(rows: Tensor) -> Tensor:
+    layers, heads, count, size = rows.shape
+    out = rows.new_zeros(layers, heads, count + FORK_ROOM, size)
+    out[:, :, :count] = rows
+    return out
 
 
 def _grown(buffer: Tensor, axis: int, size: int) -> Tensor:

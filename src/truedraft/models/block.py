@@ -63,12 +63,21 @@ class BlockDrafter:
 
     def propose(self, rounds: Sequence[Round], cache: KVCache, sampling: Sampling = GREEDY) -> Proposal:
         """Take in the rounds' context rows, run their blocks, read off γ drafts each."""
+        drafts = Drafts(sampling, [turn.chance for turn in rounds], self.readout.target_ids)
+        return self.draft(rounds, cache, drafts)
+
+    def draft(self, rounds: Sequence[Round], cache: KVCache, drafts: Drafts) -> Proposal:
+        """`propose` with the choices left to `drafts`."""
         self.extend(rounds, cache)
         hidden = self.block(rounds, cache)
-        drafts = Drafts(sampling, [turn.chance for turn in rounds], self.readout.target_ids)
         anchors = torch.stack([turn.anchor_token for turn in rounds])
         _, confidence = self.readout.read(hidden, anchors, drafts)
         return drafts.proposal(confidence)
+
+    @property
+    def target_ids(self) -> Tensor | None:
+        """Target id of each draft id, int64 [draft ids]; `None` where they are the same."""
+        return self.readout.target_ids
 
     def propose_tree(self, rounds: Sequence[Round], cache: KVCache, budget: int, depth: int) -> Proposal:
         """Take in the rounds' context rows, run their blocks, grow a tree of `budget` prefixes each."""

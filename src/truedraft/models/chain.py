@@ -45,16 +45,25 @@ MOST_PROPOSALS = 256
 
 
 class ChainCache(KVCache):
-    """Rows of true features, and per sequence the output [H] of the last one."""
+    """Rows of true features, and per sequence the outputs [n, H] of those that came in last."""
 
     def __init__(self, layers: int, kv_heads: int, head_dim: int, device: torch.device) -> None:
         super().__init__(layers, kv_heads, head_dim, device=device)
-        self.last: dict[int, Tensor] = {}
+        self.recent: dict[int, Tensor] = {}
 
     def close(self, sequence: int) -> None:
         """Forget a sequence and free its memory."""
         super().close(sequence)
-        self.last.pop(sequence, None)
+        self.recent.pop(sequence, None)
+
+    def fork(self, sequence: int, rows: int) -> int:
+        """As `KVCache.fork`; row `rows - 1` must be one of those that came in last."""
+        recent, first = self.recent[sequence], self.length(sequence) - len(self.recent[sequence])
+        if not first < rows <= self.length(sequence):
+            raise ValueError(f"fork needs {first + 1} to {self.length(sequence)} rows, found {rows}")
+        copy = super().fork(sequence, rows)
+        self.recent[copy] = recent[: rows - first]
+        return copy
 
 
 @dataclass(frozen=True)
@@ -114,9 +123,13 @@ class ChainDrafter:
 
     def propose(self, rounds: Sequence[Round], cache: ChainCache, sampling: Sampling = GREEDY) -> Proposal:
         """Take in the rounds' context rows and draft a chain behind each."""
-        self.extend(rounds, cache)
         drafts = Drafts(sampling, [turn.chance for turn in rounds], self.head.target_ids)
-        hidden = torch.stack([cache.last[turn.sequence] for turn in rounds])
+        return self.draft(rounds, cache, drafts)
+
+    def draft(self, rounds: Sequence[Round], cache: ChainCache, drafts: Drafts) -> Proposal:
+        """`propose` with the choices left to `drafts`."""
+        self.extend(rounds, cache)
+        hidden = torch.stack([cache.recent[turn.sequence][-1] for turn in rounds])
         lag = int(self.contract["chain.token"] == "same")
         known = [torch.stack([turn.anchor_token for turn in rounds])]
         for step in range(self.proposals):
@@ -126,6 +139,11 @@ class ChainDrafter:
         for turn in rounds:
             cache.commit(turn.sequence, ())
         return drafts.proposal()
+
+    @property
+    def target_ids(self) -> Tensor | None:
+        """Target id of each draft id, int64 [draft ids]; `None` where they are the same."""
+        return self.head.target_ids
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits over the draft vocabulary [..., draft ids] of rows' outputs [..., H]."""
@@ -156,7 +174,7 @@ class ChainDrafter:
         hidden = self._run(tokens, features, positions, spans, cache)
         for span in spans:
             cache.commit(span.sequence, range(span.rows.stop - span.rows.start))
-            cache.last[span.sequence] = hidden[span.rows.stop - 1]
+            cache.recent[span.sequence] = hidden[span.rows]
 
     def step(
         self, rounds: Sequence[Round], cache: ChainCache, number: int, tokens: Tensor, hidden: Tensor

@@ -1,0 +1,83 @@
+"""A probe's report for a reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from truedraft.cli._style import Style
+from truedraft.contract import Value, format_value
+from truedraft.probe import AxisVerdict, Candidate, ProbeReport
+from truedraft.stats import Estimate
+
+WIDTH = 26
+"""Characters of a value in the tables."""
+
+
+def probe_lines(report: ProbeReport, style: Style, *, table: bool) -> Iterator[str]:
+    """The verdicts, one line each; with `table` also every candidate; then figures and what it cost."""
+    contract = report.contract
+    yield style.bold(
+        f"contract {contract.hash}  {contract.family} ({contract.dialect}) on {contract.target.model_type}"
+    )
+    for verdict in report.axes:
+        yield from axis_lines(verdict, style)
+        if table:
+            yield from (f"    {_candidate(candidate)}" for candidate in verdict.candidates)
+    yield ""
+    now = "not settled" if report.tau is None else tau_text(report.tau)
+    where = f"by replay over {report.anchors} anchors in {report.prompts} prompts"
+    yield f"tau          {now} as the contract says, {where}"
+    if report.best:
+        changed = ", ".join(f"{axis}={format_value(value)}" for axis, value in report.best.items())
+        yield f"             {tau_text(report.best_tau)} with {changed}"
+    took = report.seconds
+    yield style.dim(
+        f"cost         {took.passes} drafter passes {took.drafter:.1f} s, target: text "
+        f"{took.generation:.1f} s, features {took.features:.1f} s; longest context {report.reach} tokens"
+    )
+    if report.out_of_time:
+        yield style.warn("the budget ended before the search did; --budget-s gives it more")
+
+
+def axis_lines(verdict: AxisVerdict, style: Style) -> Iterator[str]:
+    """The axis, its verdict and value, and the reason."""
+    word = f"{verdict.verdict:13}"
+    if verdict.verdict == "contradicted":
+        word = style.warn(word)
+    elif verdict.verdict != "supported":
+        word = style.dim(word)
+    value = f"open, best {format_value(verdict.best)}" if verdict.open else format_value(verdict.value)
+    yield f"{verdict.axis:29} {word} {cut(value, WIDTH):{WIDTH}} {verdict.reason}"
+
+
+def _candidate(candidate: Candidate) -> str:
+    value = f"{cut(format_value(candidate.value), WIDTH):{WIDTH}} {candidate.standing:16}"
+    if candidate.tau is None:
+        return f"{value} {candidate.why}".rstrip()
+    text = f"{value} tau {tau_text(candidate.tau)}"
+    if candidate.log_q is None or candidate.accepted is None:
+        return text
+    return f"{text}  {_signed(candidate.accepted)} drafts  {_signed(candidate.log_q)} nats"
+
+
+def tau_text(estimate: Estimate) -> str:
+    """`3.41 [3.20, 3.62]`, the interval over prompts."""
+    interval = estimate.interval()
+    return f"{estimate.mean:.2f}" + ("" if interval is None else f" [{interval[0]:.2f}, {interval[1]:.2f}]")
+
+
+def _signed(estimate: Estimate) -> str:
+    interval = estimate.interval()
+    return f"{estimate.mean:+.3f}" + (
+        "" if interval is None else f" [{interval[0]:+.3f}, {interval[1]:+.3f}]"
+    )
+
+
+def cut(text: str, width: int) -> str:
+    """The text, shortened in the middle of nothing: at most `width` characters."""
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def as_setting(axis: str, value: Value) -> str:
+    """The option that would apply a value."""
+    return f"--set {axis}={format_value(value)}"
