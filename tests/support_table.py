@@ -38,7 +38,7 @@ PAIRS: tuple[tuple[str, str, str, str], ...] = (
         "DSpark",
         "speculators, anchor-first and bonus anchor",
         "GLM-5 (glm_moe_dsa)",
-        "models/test_founding_targets.py::test_glm_with_speculators_dspark_of_both_conventions",
+        "models/test_glm_pairs.py::test_speculators_dspark_of_both_conventions",
     ),
     (
         "DSpark",
@@ -47,11 +47,18 @@ PAIRS: tuple[tuple[str, str, str, str], ...] = (
         "models/test_deepseek_v4_pair.py::test_run_is_lossless_with_a_full_contract",
     ),
     ("EAGLE-3", "speculators", DENSE, "pairs/test_tiny.py::test_golden_proposals_on_unseen_text"),
+    ("EAGLE-3", "speculators", "GLM-5 (glm_moe_dsa)", "models/test_glm_pairs.py::test_an_eagle3_chain"),
     (
         "DDTree over DFlash, DSpark",
         "z-lab, DeepSpec, speculators",
         DENSE,
         "pairs/test_tiny_trees.py::test_greedy_output_is_that_of_transformers",
+    ),
+    (
+        "DDTree over DSpark",
+        "speculators, anchor-first",
+        "GLM-5 (glm_moe_dsa)",
+        "models/test_glm_pairs.py::test_draft_trees",
     ),
     (
         "DDTree",
@@ -76,6 +83,18 @@ PAIRS: tuple[tuple[str, str, str, str], ...] = (
         "inside DeepSeek-V4.1: refused by name",
         "-",
         "models/test_deepseek_v4_drafter.py::test_v41_is_refused_by_name",
+    ),
+    (
+        "any",
+        "quantised weights: refused by name, `contract` and `check` read them",
+        "any",
+        "cli/test_run_quantised.py::test_a_target_whose_config_states_it",
+    ),
+    (
+        "DSpark",
+        "inside DeepSeek-V4, quantised stages as published: refused by name",
+        "DeepSeek-V4",
+        "models/test_deepseek_v4_pair.py::test_quantised_stages_are_refused_in_one_line",
     ),
 )
 """Pairs of a drafter and a target that are decoded as a whole."""

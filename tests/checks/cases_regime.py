@@ -340,4 +340,11 @@ CASES = [
         severity="warning",
         name="nested",
     ),
+    Case(
+        "TD309",
+        lambda d: pair(d, {}, {"eos_token_id": [7, 10**6]}),
+        lambda d: pair(d, {}, {"eos_token_id": [7]}),
+        ("1000000", "no output ends with it"),
+        severity="warning",
+    ),
 ]

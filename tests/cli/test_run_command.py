@@ -255,7 +255,7 @@ LONGROPE = {
             lambda p: spoil_tensor(
                 p / "target", "model.norm.weight", lambda w, n: w.update({n: w[n].char()})
             ),
-            "found dtype I8, expected F32, F16, BF16, F64",
+            "found dtype I8, expected unquantised weights",
         ),
         (
             lambda p: spoil_tensor(p / "draft", "norm.weight", lambda w, n: w.update({n: w[n].bool()})),
@@ -277,6 +277,19 @@ LONGROPE = {
 def test_targets_that_cannot_be_trusted(capsys, pair, prompts, spoil, message):
     spoil(pair)
     refused(call(capsys, pair, "--prompt-file", prompts, "--max-new-tokens", 4), message)
+
+
+def test_a_place_that_takes_no_records_is_refused_before_decoding(capsys, pair, prompts, monkeypatch):
+    """Some file systems refuse new files although permissions allow them, as /proc does."""
+
+    def full(*_args, **_options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("truedraft.cli._records.tempfile.NamedTemporaryFile", full)
+    monkeypatch.setattr("truedraft.cli.run._load", lambda *_: pytest.fail("the pair was loaded"))
+    path = pair / "records.jsonl"
+    message = f"{path}: No space left on device, expected a writable file"
+    refused(call(capsys, pair, "--prompt-file", prompts, "--records", path), message)
 
 
 def test_records_go_through_a_link_and_leave_other_files_alone(capsys, pair, prompts, tmp_path):

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+import truedraft.decode as decode
 from conftest import GOLDENS
 from truedraft.cli import main
 from truedraft.cli._check_input import records_of
+from truedraft.cli._tree_options import MOST_NODES
 
 CASE = GOLDENS / "dflash_trained"
 
@@ -87,9 +89,9 @@ def test_chains_say_nothing_of_trees(capsys, prompts):
     ("more", "message"),
     [
         (["--tree-budget", 0], "tree-budget"),
-        (["--tree-budget", 5000], "tree budget: found 5000, expected 1 to 4096 nodes"),
+        (["--tree-budget", 5000], "--tree-budget: found 5000, expected 1 to 4096 nodes"),
         (["--tree-budget", 8, "--tree-depth", 0], "tree-depth"),
-        (["--tree-budget", 8, "--tree-depth", 6], "found 6, expected 0 to 5"),
+        (["--tree-budget", 8, "--tree-depth", 6], "(--tree-depth): found 6, expected 1 to 5"),
         (["--tree-depth", 3], "--tree-depth: found 3, expected --tree-budget with it"),
         (["--tree-budget", 8, "--k", 3], "--k: found 3 with --tree-budget, expected --tree-depth instead"),
         (
@@ -113,6 +115,20 @@ def test_bad_tree_options_are_one_line_and_exit_2(capsys, prompts, more, message
     assert (code, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_too_large_a_budget_is_refused_before_the_pair_is_looked_at(capsys):
+    code = main(["run", "nowhere/at-all", "--prompt", "x", "--tree-budget", "1000000000"])
+    assert code == 2
+    assert "--tree-budget: found 1000000000, expected 1 to 4096 nodes" in capsys.readouterr().err
+    assert MOST_NODES == decode.tree_options.MOST_NODES
+
+
+def test_a_target_without_trees_is_named_before_their_depth(capsys, prompts, monkeypatch):
+    monkeypatch.setattr("truedraft.models.target.TREE_MODEL_TYPES", frozenset())
+    code, out, err = call(capsys, prompts, "--tree-budget", 8, "--tree-depth", 999)
+    assert (code, out) == (2, "")
+    assert "expected none: qwen3 targets keep state that follows one chain of rows" in err
 
 
 def test_chain_drafters_are_refused_by_family(capsys):

@@ -175,7 +175,7 @@ class ChainState(HFTarget):
         ({"tree_budget": 0}, "tree budget: found 0, expected 1 to 4096 nodes"),
         ({"tree_budget": 4097}, "tree budget: found 4097"),
         ({"tree_budget": True}, "tree budget: found True"),
-        ({"speculative_tokens": 0}, "tree depth: found 0, expected at least 1"),
+        ({"speculative_tokens": 0}, r"tree depth \(--tree-depth\): found 0, expected 1 to 5"),
         (
             {"sampling": Sampling(1.0), "verification": "block"},
             "found 16, expected none with block verification",

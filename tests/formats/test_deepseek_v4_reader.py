@@ -10,6 +10,7 @@ import pytest
 from checkpoints import DELETE, TARGET, ZLAB, changed, refused_in_one_line, write, write_tensors
 from stage_files import SMALL, Shapes, stage_shapes
 
+from truedraft.checks import Subject, run_checks
 from truedraft.contract import AXES, Contract
 from truedraft.formats import expected, inspect, resolve
 
@@ -208,6 +209,48 @@ def test_missing_tensors_are_named(name: str, tmp_path: Path) -> None:
     shape = list(shapes.pop(name))
     path = write(tmp_path / "pair", SMALL, shapes)
     refused_in_one_line(lambda: resolve(path), f"no tensor {name}, expected one of shape {shape}")
+
+
+@pytest.mark.parametrize("stage", [0, 1])
+def test_one_router_bias_asks_for_all(stage: int, tmp_path: Path) -> None:
+    shapes = stage_shapes()
+    del shapes[f"mtp.{stage}.ffn.gate.bias"]
+    path = write(tmp_path / "pair", SMALL, shapes)
+    message = f"no tensor mtp.{stage}.ffn.gate.bias, expected one of shape [5]"
+    refused_in_one_line(lambda: resolve(path), message)
+
+
+def test_no_router_bias_at_all(tmp_path: Path) -> None:
+    shapes = {name: shape for name, shape in stage_shapes().items() if "gate.bias" not in name}
+    contract = read(tmp_path, {"topk_method": DELETE}, shapes)
+    assert contract["stages.router_bias"] is False
+    assert contract.conflicts == ()
+
+
+@pytest.mark.parametrize("ratios", [[0, 0, 4, 128, 0], [0, 0, 4, 128, 0, 0, 0]])
+def test_a_count_of_stages_that_the_config_contradicts(ratios: list[int], tmp_path: Path) -> None:
+    """A conflict like any other, and no tensor is called missing or unused for it."""
+    path = write(tmp_path / "pair", {**SMALL, "compress_ratios": ratios}, stage_shapes())
+    found = resolve(path)
+    assert [conflict.axis for conflict in found.contract.conflicts] == ["backbone.layers"]
+    assert found.contract.unread_keys == ()
+    told = {finding.code for finding in run_checks(Subject(inspect(path))).findings}
+    assert "TD101" in told
+    assert not told & {"TD201", "TD202", "TD209"}
+    assert found.contract.unsettled == ("backbone.layers",)
+    stated = len(ratios) - 4
+    remedy = f"--set backbone.layers=2 or --set backbone.layers={stated}"
+    assert found.contract.conflicts[0].remedy == remedy
+    settled = resolve(path, None, ("backbone.layers=2",))
+    assert settled.contract.unsettled == ()
+    assert settled.tensors.keys() == stage_shapes().keys()
+
+
+def test_rounds_of_normalisation_are_bounded(tmp_path: Path) -> None:
+    target = write(tmp_path / "target", {key: v for key, v in SMALL.items() if not key.startswith("dspark_")})
+    draft = write(tmp_path / "draft", {**SMALL, "hc_sinkhorn_iters": 10**6})
+    message = "draft/config.json#/hc_sinkhorn_iters: found 1000000 rounds, expected 1 to 1000"
+    refused_in_one_line(lambda: resolve(target, draft), message)
 
 
 def test_quantised_tensors_need_their_scales(tmp_path: Path) -> None:

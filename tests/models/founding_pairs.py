@@ -60,7 +60,11 @@ def write_multimodal_target(directory: Path, family: str, **changes: Any) -> Any
 
 def published(name: str, changes: Mapping[str, Any], nested: str | None = None) -> dict[str, Any]:
     """A published config with other sizes. `nested`: the object that holds the backbone's sizes."""
-    config: dict[str, Any] = json.loads((CONFIGS / f"{name}.json").read_text())
+    return resized(json.loads((CONFIGS / f"{name}.json").read_text()), changes, nested)
+
+
+def resized(config: dict[str, Any], changes: Mapping[str, Any], nested: str | None = None) -> dict[str, Any]:
+    """A config with other sizes of the keys that it has; arguments as of `published`."""
     for key, value in changes.items():
         place = config[nested] if nested and key in config[nested] else config
         assert key in place, key
@@ -80,6 +84,10 @@ def write_draft(
     for name, shape in expected(contract).items():
         sizes = [size or 0 for size in shape]
         values = torch.randn(sizes, generator=generator)
+        if name == "d2t":  # ids in the target's order, as offsets
+            ids = torch.randperm(VOCABULARY, generator=generator)[: sizes[0]].sort().values
+            tensors[name] = ids - torch.arange(sizes[0])
+            continue
         tensors[name] = 1 + 0.2 * values if "norm" in name else values / max(sizes[-1], 1) ** 0.5
     save_file(tensors, directory / "model.safetensors")
 

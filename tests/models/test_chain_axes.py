@@ -416,7 +416,7 @@ def run(
         )
         same(found, wanted, contract, weights)
         with torch.inference_mode():
-            close(cache_.last[sequence], wanted["rows"][-1], TOLERANCE)
+            close(cache_.recent[sequence][-1], wanted["rows"][-1], TOLERANCE)
         fed = rows
     return found
 

@@ -151,7 +151,7 @@ def test_closed_and_reopened(setting):
     turns = [pair.round(staying, 0, 6), pair.round(going, 0, 10, 11)]
     first, _ = draft(drafter, turns, cache_)
     cache_.close(going)
-    assert set(cache_.last) == {staying}
+    assert set(cache_.recent) == {staying}
     coming = cache_.open()
     assert cache_.length(coming) == 0
     second, _ = draft(drafter, [pair.round(coming, 0, 10, 11), pair.round(staying, 6, 6)], cache_)

@@ -389,7 +389,7 @@ def test_quantised_stages_have_a_contract_and_do_not_run(part: str, tmp_path: An
     save_file(stored, tmp_path / "model.safetensors")
     found = resolve(tmp_path)
     assert found.contract.unread_keys == ()
-    with pytest.raises(InputError, match="found dtype F8_E4M3 with scales, expected F32") as error:
+    with pytest.raises(InputError, match="found dtype F8_E4M3, expected unquantised weights") as error:
         load_tensors(found.tensors, dtype=torch.float32, device="cpu")
     assert name in str(error.value)
     assert "\n" not in str(error.value)
@@ -406,5 +406,5 @@ def test_packed_experts_have_a_contract_and_do_not_run(tmp_path: Any) -> None:
     save_file(stored, tmp_path / "model.safetensors")
     found = resolve(tmp_path)
     assert found.contract.unread_keys == ()
-    with pytest.raises(InputError, match="found dtype I8 with scales"):
+    with pytest.raises(InputError, match="found dtype I8, expected unquantised weights"):
         load_tensors(found.tensors, dtype=torch.float32, device="cpu")

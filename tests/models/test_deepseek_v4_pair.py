@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,11 @@ from safetensors.torch import load_file, save_file
 from truedraft import Decoder, load_pair, resolve
 from truedraft.cli import main
 from truedraft.decode import ScriptedDrafter, feed
-from truedraft.models import StatefulTarget
+from truedraft.models import Pair, StatefulTarget
 
 STAGES, WIDTH = 3, 5
-PROMPTS = [text(length, seed=9) for length in (1, 30, 61)]
+PROMPTS = [text(length, seed=9) for length in (1, 30, 300)]
+"""One row; past the window of 16; past 18 windows, 18 blocks of 16 and 75 of 4, and rope's first length."""
 COUNT = 16
 
 
@@ -53,26 +55,35 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_run_is_lossless_with_a_full_contract(checkpoint: Path, tmp_path: Path, capsys: Any) -> None:
+@pytest.fixture(scope="module")
+def pair(checkpoint: Path) -> Pair:
+    return load_pair(resolve(checkpoint))
+
+
+@pytest.fixture(scope="module")
+def plain(pair: Pair) -> list[list[int]]:
+    """Plain greedy continuations on the loaded target."""
+    return [generation.tokens for generation in Decoder(pair.target).generate(PROMPTS, COUNT)]
+
+
+def test_run_is_lossless_with_a_full_contract(
+    checkpoint: Path, pair: Pair, plain: list[list[int]], tmp_path: Path, capsys: Any
+) -> None:
     prompts = write_prompts(tmp_path / "prompts.jsonl", PROMPTS)
     command = ["run", str(checkpoint), "--prompt-file", str(prompts), "--max-new-tokens", str(COUNT)]
     assert main([*command, "--batch-size", "3", "--json", "--quiet"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["lossless"]["identical"], report["lossless"]["of"]) == (3, 3)
-    pair = load_pair(resolve(checkpoint))
     assert isinstance(pair.target, StatefulTarget)
     assert not pair.contract.unsettled
     assert not pair.contract.unread_keys
     layers = pair.contract.target.layers
     assert pair.contract["stages.layers"] == tuple(range(layers, layers + STAGES))
     assert pair.contract["taps.state"] == ("stream_mean",) * 3
-    plain = [generation.tokens for generation in Decoder(pair.target).generate(PROMPTS, COUNT)]
     assert [output["tokens"] for output in report["outputs"]] == plain
 
 
-def test_every_accepted_length_on_the_loaded_target(checkpoint: Path) -> None:
-    pair = load_pair(resolve(checkpoint))
-    plain = [generation.tokens for generation in Decoder(pair.target).generate(PROMPTS, COUNT)]
+def test_every_accepted_length_on_the_loaded_target(pair: Pair, plain: list[list[int]]) -> None:
     slots = [*range(WIDTH), None]
     known = [prompt + tokens for prompt, tokens in zip(PROMPTS, plain, strict=True)]
     drafter = ScriptedDrafter(known, WIDTH, VOCABULARY, lambda n: slots[n % len(slots)])
@@ -81,11 +92,10 @@ def test_every_accepted_length_on_the_loaded_target(checkpoint: Path) -> None:
     assert {count for generation in runs for count in generation.accepted} >= set(range(WIDTH))
 
 
-def test_first_drafts_are_the_reference_s_on_features_of_transformers(checkpoint: Path) -> None:
+def test_first_drafts_are_the_reference_s_on_features_of_transformers(checkpoint: Path, pair: Pair) -> None:
     """The reference, fed with stream means that plain transformers computes, drafts what the pair drafts."""
     from transformers import AutoModelForCausalLM
 
-    pair = load_pair(resolve(checkpoint))
     config = json.loads((checkpoint / "config.json").read_text())
     model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32).eval()
     weights = {n: t for n, t in load_file(checkpoint / "model.safetensors").items() if n.startswith("mtp.")}
@@ -120,6 +130,22 @@ def test_taps_are_those_of_the_contract(
     assert (found - other).abs().max() > 0.01
 
 
+@pytest.mark.parametrize("name", ["mtp.0.main_proj.weight", "mtp.2.ffn.experts.1.w2.weight"])
+def test_quantised_stages_are_refused_in_one_line(
+    checkpoint: Path, tmp_path: Path, capsys: Any, name: str
+) -> None:
+    """As published: FP8 stages with `.scale` companions. Contract and checks need no weights."""
+    spoilt = str(store(checkpoint, tmp_path / "fp8", name))
+    prompts = write_prompts(tmp_path / "prompts.jsonl", PROMPTS[:1])
+    assert main(["run", spoilt, "--prompt-file", str(prompts), "--max-new-tokens", "4"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert f"model.safetensors#{name}: found dtype F8_E4M3, expected unquantised weights (BF16, F16 or" in err
+    assert "`contract` and `check` read them" in err
+    assert main(["contract", spoilt]) == 0
+    assert main(["check", spoilt]) == 0
+
+
 def features(model: Any, layers: list[int], prompt: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
     """Stream means after the layers, concatenated [rows, layers x H], and the last row's logits [V]."""
     streams: dict[int, torch.Tensor] = {}
@@ -133,6 +159,17 @@ def features(model: Any, layers: list[int], prompt: list[int]) -> tuple[torch.Te
     for hook in hooks:
         hook.remove()
     return torch.cat([stream_mean(streams[layer][0]) for layer in layers], dim=-1), logits
+
+
+def store(checkpoint: Path, directory: Path, name: str) -> Path:
+    """A copy of the checkpoint with one matrix in FP8, its scales beside it."""
+    shutil.copytree(checkpoint, directory)
+    file = directory / "model.safetensors"
+    tensors = load_file(file)
+    tensors[name] = tensors[name].to(torch.float8_e4m3fn)
+    tensors[name.replace("weight", "scale")] = torch.ones(1, 1).to(torch.float8_e8m0fnu)
+    save_file(tensors, file)
+    return directory
 
 
 class Spy:

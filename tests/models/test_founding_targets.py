@@ -31,15 +31,14 @@ PROMPTS = [text(length, seed=9) for length in (1, 30, 61)]
 COUNT = 16
 
 
-def run(capsys, root: Path, overrides: tuple[str, ...]) -> dict:
+def run(capsys, root: Path, overrides: tuple[str, ...], *more: str) -> dict:
     """The JSON report of `truedraft run` on the pair below `root`."""
     prompts = write_prompts(root / "prompts.jsonl", PROMPTS)
     capsys.readouterr()
     options = [part for override in overrides for part in ("--set", override)]
     command = ["run", str(root / "target"), str(root / "draft"), "--prompt-file", str(prompts)]
-    code = main(
-        [*command, "--max-new-tokens", str(COUNT), "--batch-size", "3", "--json", "--quiet", *options]
-    )
+    limits = ["--max-new-tokens", str(COUNT), "--batch-size", "3", *more]
+    code = main([*command, *limits, "--json", "--quiet", *options])
     out, err = capsys.readouterr()
     assert (code, err) == (0, "")
     return json.loads(out)
@@ -58,8 +57,7 @@ def check(capsys, root: Path, overrides: tuple[str, ...] = ()) -> None:
     pair = load_pair(resolve(root / "target", root / "draft", overrides))
     assert not pair.contract.unsettled
     assert isinstance(pair.target, StatefulTarget)
-    plain = [generation.tokens for generation in Decoder(pair.target).generate(PROMPTS, COUNT)]
-    assert [output["tokens"] for output in report["outputs"]] == plain
+    plain = [output["tokens"] for output in report["outputs"]]  # `run` has compared them with plain decoding
     slots = [0, 1, 2, 3, None]
     known = [prompt + tokens for prompt, tokens in zip(PROMPTS, plain, strict=True)]
     drafter = ScriptedDrafter(known, 4, VOCABULARY, lambda n: slots[n % 5])
@@ -126,37 +124,6 @@ def test_packed_targets_give_the_residual_only(state):
     case = GOLDENS / "dflash_trained"
     with pytest.raises(InputError, match=f"taps.state={state}: qwen3 targets cannot give this"):
         load_pair(resolve(case / "target", case / "draft", (f"taps.state={state}",)))
-
-
-GLM = {
-    "aux_hidden_state_layer_ids": [1, 2, 3, 4, 6],
-    "draft_vocab_size": VOCABULARY,
-    "markov_rank": 16,
-    "mask_token_id": VOCABULARY - 1,
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "first_slot", "proposals", "more"),
-    [
-        ("RedHatAI__GLM-5.2-speculator.dspark.2026-07.partial", "unused", 7, {"num_hidden_layers": 2}),
-        (
-            "RedHatAI__GLM-5.2-or-5.3-speculator.dspark.3layer.partial",
-            "predicts_next",
-            8,
-            {"sliding_window": 12},
-        ),
-    ],
-)
-def test_glm_with_speculators_dspark_of_both_conventions(capsys, tmp_path, name, first_slot, proposals, more):
-    write_target(tmp_path / "target", "glm_moe_dsa", num_hidden_layers=6)
-    config = published(name, SMALL | GLM | more, "transformer_layer_config")
-    write_draft(tmp_path / "draft", tmp_path / "target", config)
-    contract = resolve(tmp_path / "target", tmp_path / "draft").contract
-    assert contract["block.first_slot"] == first_slot
-    assert contract["block.proposals"] == proposals
-    assert contract["taps.layers"] == (0, 1, 2, 3, 5)
-    check(capsys, tmp_path)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -145,15 +145,20 @@ def test_an_override_reproduces_a_misreading_engine():
             check_trace(native, case, "rounds")
 
 
+def features_of(here: Pair, text: list[int]) -> torch.Tensor:
+    """Features [T, ΣH] of a text, which all its rounds share."""
+    with torch.inference_mode():
+        return features(here.target, text)
+
+
 def block_at(
-    here: Pair, text: list[int], anchor: int
+    here: Pair, text: list[int], taps: torch.Tensor, anchor: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
     """Drafts, logits and confidence at one anchor of a text, context fed at once."""
     ids = torch.tensor(text)
     with torch.inference_mode():
-        taps = features(here.target, text)[:anchor]
         cache_ = here.drafter.new_cache()
-        turn = Round(cache_.open(), taps, ids[:anchor], ids[1 : anchor + 1], 0, ids[anchor], anchor)
+        turn = Round(cache_.open(), taps[:anchor], ids[:anchor], ids[1 : anchor + 1], 0, ids[anchor], anchor)
         here.drafter.extend([turn], cache_)
         return greedy_read(here.drafter, here.drafter.block([turn], cache_), turn.anchor_token[None])
 
@@ -171,12 +176,11 @@ def test_draft_logits_of_engines(case, weights, overrides):
     directory = GOLDENS / weights
     here, compared = load_pair(resolve(directory / "target", directory / "draft", overrides)), 0
     for p, entry in enumerate(expect["generate"]):
+        text = [*entry["prompt"], *entry["output"]]
+        taps = features_of(here, text)
         for r, turn in enumerate(entry["rounds"]):
-            if f"prompt{p}.round{r}.draft_logits" in io:
-                text = [*entry["prompt"], *entry["output"]]
-                close(
-                    block_at(here, text, turn["anchor_position"])[1], io[f"prompt{p}.round{r}.draft_logits"]
-                )
+            if (wanted := io.get(f"prompt{p}.round{r}.draft_logits")) is not None:
+                close(block_at(here, text, taps, turn["anchor_position"])[1], wanted)
                 compared += 1
     assert compared >= 4
 
@@ -188,12 +192,12 @@ def test_the_references_own_loop_on_trained_weights(case, reference):
     here = pair(case)
     for p, entry in enumerate(expect["generate"]):
         text = [*entry["prompt"], *entry["output"]]
-        lengths = entry[f"{reference}_acceptance_lengths"]
+        taps, lengths = features_of(here, text), entry[f"{reference}_acceptance_lengths"]
         anchors = [len(entry["prompt"]) + sum(lengths[:r]) for r in range(len(lengths))]
         for r, (anchor, drafts) in enumerate(zip(anchors, entry[f"{reference}_drafts"], strict=True)):
             if anchor >= len(text):
                 continue
-            tokens, logits, confidence = block_at(here, text, anchor)
+            tokens, logits, confidence = block_at(here, text, taps, anchor)
             assert tokens[0, : len(drafts)].tolist() == drafts
             if f"prompt{p}.round{r}.draft_logits" in io:
                 close(logits, io[f"prompt{p}.round{r}.draft_logits"])

@@ -143,7 +143,7 @@ def test_streaming_gives_the_same():
 
 
 def test_many_rounds_without_drift(family):
-    assert drift(family, 20) < TOLERANCE
+    assert drift(family, 14) < TOLERANCE
 
 
 def test_rows_that_are_never_committed_leave_nothing_behind(family):

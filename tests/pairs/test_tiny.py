@@ -123,8 +123,8 @@ def test_the_context_limit(drafter):
 def test_outputs_that_end_by_themselves():
     """Some stated prompts run into the end of a document: the stop token falls inside blocks."""
     here = pair("dflash")
-    ends = [p for p in texts() if plain(p, 96)[-1] in here.target.stop_token_ids]
-    assert ends, "the recipe promises prompts whose output ends before 96 tokens"
+    ends = [p for p in texts()[:6] if plain(p, 96)[-1] in here.target.stop_token_ids]
+    assert len(ends) >= 3, "the recipe promises prompts whose output ends before 96 tokens"
     for drafter in DRAFTERS:
         runs = Decoder(pair(drafter).target, pair(drafter).drafter).generate(ends, 96)
         assert [(tuple(run.tokens), run.finish) for run in runs] == [(plain(p, 96), "stop") for p in ends]
@@ -157,19 +157,19 @@ def test_transformers_dflash_generator_drafts_the_same(tmp_path, monkeypatch):
 
     monkeypatch.setattr(candidate_generator.DFlashTokenCandidateGenerator, "get_candidates", recording)
     here, compared = pair("dflash-full"), 0
-    for prompt in texts()[:16]:
+    for prompt in texts()[:6]:
         rounds.clear()
         ids = torch.tensor([prompt])
         out = reference_model().generate(
             ids,
             attention_mask=torch.ones_like(ids),
-            max_new_tokens=48,
+            max_new_tokens=96,
             do_sample=False,
             assistant_model=assistant,
             speculation_type="dflash",
         )
         text = out[0].tolist()
-        assert tuple(text[len(prompt) :]) == plain(prompt, 48)
+        assert tuple(text[len(prompt) :]) == plain(prompt, 96)
         whole = [(anchor, drafts) for anchor, drafts in rounds if len(drafts) == here.drafter.proposals]
         proposals = replay(here.target, here.drafter, text, [anchor for anchor, _ in whole])
         assert [drafts for _, drafts in whole] == [p.tokens[0].tolist() for p in proposals]
@@ -177,11 +177,12 @@ def test_transformers_dflash_generator_drafts_the_same(tmp_path, monkeypatch):
     assert compared >= 60
 
 
+@cache
 def tau(drafter: str, *overrides: str) -> list[float]:
     """Accepted drafts per round, by prompt, over six stated prompts."""
     here, out = pair(drafter, *overrides), []
     for prompt in texts()[:6]:
-        text = [*prompt, *plain(prompt, 96)]
+        text = [*prompt, *plain(prompt, 96)[:48]]
         with torch.inference_mode():
             taps = features(here.target, text)
         _, accepted = accepted_along(here.drafter, text, len(prompt), taps)

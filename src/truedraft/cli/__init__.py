@@ -21,6 +21,7 @@ from truedraft.contract import TruedraftError
 COMMANDS = {
     "check": "What is wrong with a pair, or will go wrong in an engine, seen from its files alone.",
     "contract": "How the drafter was trained: every convention, its value and its source.",
+    "doctor": "Whether a pair runs as it was trained: files, output and weights, and what to do first.",
     "engines": "The engine releases whose reading of a pair is known to `check`.",
     "explain": "The manual page of a finding's code.",
     "probe": "Which conventions the weights were trained with, measured by replay.",

@@ -53,23 +53,15 @@ def material(
 ) -> Material:
     """Resolve the pair, gather prompts, load the target. Raises `InputError` for what cannot be used."""
     resolution = resolve(target, draft, overrides)
-    if not resolution.tensors and resolution.contract.unknown == ():
-        raise InputError(
-            f"{resolution.draft.directory}: found no safetensors, expected the drafter's weights"
-        )
     entries, stated_tokens = gather(target, texts, prompt_file)
     try:
         with interrupts_deferred():
-            import torch
-
-            from truedraft.models.load import load_tokenizer
-            from truedraft.models.load_target import load_target_model
+            from truedraft.models.load import load_model, load_tokenizer
     except ImportError as error:
         raise InputError(f"this needs torch and transformers ({error}): install the extra 'engine'") from None
     with status("loading the target", quiet):
-        directory = resolution.target.directory
-        model = load_target_model(directory, dtype=torch.float32, device="cpu")
-        tokenizer = load_tokenizer(directory)
+        model = load_model(resolution)
+        tokenizer = load_tokenizer(resolution.target.directory)
     set_threads(model, threads)
     prompts = tokenize(entries, tokenizer, resolution.contract.target)
     return Material(resolution, model, tokenizer, prompts, stated_tokens)

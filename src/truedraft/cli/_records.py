@@ -23,8 +23,13 @@ def check_records(path: Path, prompt_file: Path | None) -> None:
         raise InputError(f"{path}: expected a path in an existing directory")
     if prompt_file is not None and real == prompt_file.resolve():
         raise InputError(f"{path}: found the prompt file, expected another file for the records")
-    if not os.access(real if real.exists() else real.parent, os.W_OK):
+    if real.exists() and not os.access(real, os.W_OK):
         raise InputError(f"{path}: Permission denied, expected a writable file")
+    try:  # what `write_records` will do: file systems refuse for more reasons than permissions
+        with tempfile.NamedTemporaryFile(dir=real.parent):
+            pass
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}, expected a writable file") from None
 
 
 def write_records(path: Path, records: Iterable[AcceptanceRecord]) -> None:

@@ -11,6 +11,9 @@ from truedraft.contract import InputError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+MOST_NODES = 4096
+"""As in `decode.tree_options`, which needs torch: too large a budget is refused before that is imported."""
+
 
 def tree_options(command: Command) -> Command:
     """Give a command the options of draft trees."""
@@ -33,6 +36,10 @@ def require_tree_options(sampled: bool, verification: str | None, given: Mapping
         if given["tree_depth"] is not None:
             raise InputError(f"--tree-depth: found {given['tree_depth']}, expected --tree-budget with it")
         return
+    if given["tree_budget"] > MOST_NODES:
+        raise InputError(
+            f"--tree-budget: found {given['tree_budget']}, expected 1 to {MOST_NODES} nodes per round"
+        )
     if given["speculative_tokens"] is not None:
         raise InputError(
             f"--k: found {given['speculative_tokens']} with --tree-budget, expected --tree-depth instead"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from truedraft.cli._contract_text import contract_lines
@@ -9,7 +11,7 @@ from truedraft.cli._pair import local_pair
 from truedraft.cli._printable import dumped
 from truedraft.cli._style import Style
 from truedraft.contract import InputError
-from truedraft.formats import Inspection, resolve
+from truedraft.formats import Inspection, read_measured, resolve
 from truedraft.formats.engines import Engine, find_engines, read_engine
 
 
@@ -31,6 +33,11 @@ from truedraft.formats.engines import Engine, find_engines, read_engine
     metavar="NAME:VERSION[:RUNNER]",
     help="Print what this release would make of the pair instead (`truedraft engines` lists all).",
 )
+@click.option(
+    "--measured",
+    type=click.Path(path_type=Path),
+    help="A report of `truedraft probe --json`: what it decided becomes a source.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--quiet", is_flag=True, help="Leave out the table: only the hash, and what is not settled.")
 def command(
@@ -39,6 +46,7 @@ def command(
     overrides: tuple[str, ...],
     network: bool,
     engine: str | None,
+    measured: Path | None,
     as_json: bool,
     quiet: bool,
 ) -> int:
@@ -52,6 +60,8 @@ def command(
     release = None if engine is None else _one_runner(engine)
     with local_pair(target, draft, network=network, quiet=quiet) as names:
         pair = resolve(*names, overrides)
+        if measured is not None:
+            pair = resolve(*names, overrides, read_measured(measured, pair.contract))
         contract = pair.contract
         files = Inspection(contract.target, pair.target, pair.draft, contract)
         reading = None if release is None else read_engine(release, files)

@@ -17,7 +17,7 @@ from truedraft.cli._records import check_records, write_records
 from truedraft.cli._run_text import render
 from truedraft.cli._tree_options import tree_options
 from truedraft.contract import InputError
-from truedraft.formats import Resolution, resolve
+from truedraft.formats import Resolution, read_measured, resolve
 
 if TYPE_CHECKING:
     from truedraft.models import Pair
@@ -35,6 +35,11 @@ if TYPE_CHECKING:
 @click.option("--max-new-tokens", type=click.IntRange(min=1), help="Tokens to generate per prompt.")
 @click.option(
     "--set", "overrides", multiple=True, metavar="AXIS=VALUE", help="Override an axis of the contract."
+)
+@click.option(
+    "--measured",
+    type=click.Path(path_type=Path),
+    help="A report of `truedraft probe --json`: run what it decided.",
 )
 @click.option("--k", "speculative_tokens", type=click.IntRange(min=0), help="Drafts to verify per round.")
 @tree_options
@@ -61,6 +66,7 @@ def command(
     prompt_file: Path | None,
     max_new_tokens: int | None,
     overrides: tuple[str, ...],
+    measured: Path | None,
     speculative_tokens: int | None,
     confidence_threshold: float,
     tree_budget: int | None,
@@ -88,6 +94,8 @@ def command(
         batch_size=batch_size,
     )
     resolution = resolve(target, draft, overrides)
+    if measured is not None:
+        resolution = resolve(target, draft, overrides, read_measured(measured, resolution.contract))
     entries, stated_tokens = gather(target, texts, prompt_file)
     if records is not None:
         check_records(records, prompt_file)

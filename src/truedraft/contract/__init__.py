@@ -11,6 +11,7 @@ from truedraft.contract._source import (
     Sourced,
     family,
     inferred,
+    measured,
     not_applicable,
     override,
     shape,
@@ -18,7 +19,7 @@ from truedraft.contract._source import (
     unknown,
 )
 from truedraft.contract._target import TargetSpec
-from truedraft.contract._values import Record, Value, format_value, to_json
+from truedraft.contract._values import Record, Value, format_value, from_json, to_json
 
 __all__ = [
     "AXES",
@@ -49,7 +50,9 @@ __all__ = [
     "diff",
     "family",
     "format_value",
+    "from_json",
     "inferred",
+    "measured",
     "not_applicable",
     "override",
     "shape",

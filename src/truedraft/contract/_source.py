@@ -68,6 +68,11 @@ def inferred(value: Value, reason: str) -> Sourced:
     return Sourced("value", value, Source("inferred", reason))
 
 
+def measured(value: Value, where: str) -> Sourced:
+    """A value that a probe found the weights to support."""
+    return Sourced("value", value, Source("measured", where))
+
+
 def override(value: Value, where: str = "--set") -> Sourced:
     """A value that the user set."""
     return Sourced("value", value, Source("override", where))

@@ -155,6 +155,17 @@ def to_json(value: Value) -> Any:
     return value
 
 
+def from_json(data: Any) -> Value:
+    """The value that `to_json` made of it. Raises `ValueError` for data that no value becomes."""
+    if isinstance(data, list):
+        return tuple(from_json(entry) for entry in data)
+    if isinstance(data, dict):
+        return Record({str(key): from_json(entry) for key, entry in data.items()})
+    if data is None or isinstance(data, bool | int | float | str):
+        return data
+    raise ValueError(f"found {data!r:.80}")
+
+
 def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
 

@@ -78,8 +78,9 @@ class Decoder:
         self.confidence_threshold = confidence_threshold
         self.stop = frozenset() if ignore_stop else target.stop_token_ids
         offered = drafter.proposals if drafter else 0
-        if speculative_tokens is not None and not 0 <= speculative_tokens <= offered:
-            raise InputError(f"speculative tokens: found {speculative_tokens}, expected 0 to {offered}")
+        chain = speculative_tokens if tree_budget is None else None  # a tree's depth is checked below
+        if chain is not None and not 0 <= chain <= offered:
+            raise InputError(f"speculative tokens: found {chain}, expected 0 to {offered}")
         if not 0 <= confidence_threshold <= 1:
             raise InputError(f"confidence threshold: found {confidence_threshold}, expected 0 to 1")
         if confidence_threshold > 0 and drafter is not None and not drafter.has_confidence:
@@ -107,6 +108,7 @@ class Decoder:
             self.tree_drafter = require_trees(
                 tree_budget,
                 self.speculative_tokens,
+                offered,
                 target,
                 drafter,
                 draft_sampling,

@@ -15,13 +15,17 @@ MOST_NODES = 4096
 def require_trees(
     budget: int,
     depth: int,
+    offered: int,
     target: Target[Any],
     drafter: Drafter[Any] | None,
     draft_sampling: Sampling,
     verification: str,
     confidence_threshold: float,
 ) -> TreeDrafter:
-    """The drafter, if trees can be drafted, verified and rolled back with all of this; else `InputError`."""
+    """The drafter, if trees can be drafted, verified and rolled back with all of this; else `InputError`.
+
+    `offered`: drafts that the drafter makes in a row, the greatest depth.
+    """
 
     def refuse(expected: str) -> InputError:
         return InputError(f"tree budget: found {budget}, expected {expected}")
@@ -37,8 +41,8 @@ def require_trees(
         raise refuse(
             f"none: {_name(target)} targets keep state that follows one chain of rows, not a tree's branches"
         )
-    if depth < 1:
-        raise InputError(f"tree depth: found {depth}, expected at least 1")
+    if not 1 <= depth <= offered:
+        raise InputError(f"tree depth (--tree-depth): found {depth}, expected 1 to {offered}")
     if confidence_threshold > 0:
         raise refuse("none with a confidence threshold: confidence rates one chain of drafts")
     if not draft_sampling.greedy:

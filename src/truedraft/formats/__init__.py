@@ -5,9 +5,11 @@ Reads configs and the headers of tensor files; never weights, and never with tor
 
 from truedraft.formats._bundled import bundled_pairs, evaluation_prompts, locate
 from truedraft.formats._checkpoint import Checkpoint
+from truedraft.formats._json import load_object
 from truedraft.formats._resolve import Inspection, Resolution, inspect, resolve
-from truedraft.formats._safetensors import TensorInfo, TensorRef, read_header
-from truedraft.formats.layouts import check_dtype, expected
+from truedraft.formats._safetensors import TensorInfo, TensorRef, find_tensors, read_header
+from truedraft.formats.layouts import check_dtype, expected, is_quantised
+from truedraft.formats.measured import read_measured
 
 __all__ = [
     "Checkpoint",
@@ -19,8 +21,12 @@ __all__ = [
     "check_dtype",
     "evaluation_prompts",
     "expected",
+    "find_tensors",
     "inspect",
+    "is_quantised",
+    "load_object",
     "locate",
     "read_header",
+    "read_measured",
     "resolve",
 ]

@@ -71,6 +71,13 @@ class Keys:
             raise InputError(f"{self.where(pointer)}: found {value!r:.80}, expected {kind.expects}")
         return tuple(value) if isinstance(value, list) else value
 
+    def raw(self, pointer: str) -> Any:
+        """The value at `pointer` whatever its type, or `None` if it is absent; a key of several types."""
+        *parents, last = pointer.split("/")
+        node = self._node(parents)
+        self._used.add(pointer)
+        return None if node is None else node.get(last)
+
     def claim(self, pointer: str, kind: Kind) -> Sourced | None:
         """What the key at `pointer` states, or `None` if it is absent or null."""
         value: Value = self.get(pointer, kind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from truedraft.contract import AXES, InputError, Sourced, Value, override
@@ -24,13 +24,17 @@ class Override:
 
 
 class Overrides:
-    """All overrides of one resolution, in the order given; a later one wins."""
+    """All overrides of one resolution, in the order given; a later one wins.
 
-    def __init__(self, items: Iterable[str] = ()) -> None:
+    `measured`: what a probe found, by axis. It replaces what the files say, and overrides go on top.
+    """
+
+    def __init__(self, items: Iterable[str] = (), measured: Mapping[str, Sourced] | None = None) -> None:
         self._items = tuple(_parse(item) for item in items)
+        self._measured = dict(measured or {})
 
     def __contains__(self, axis: str) -> bool:
-        return any(item.axis == axis for item in self._items)
+        return axis in self._measured or any(item.axis == axis for item in self._items)
 
     def of(self, axis: str) -> tuple[Override, ...]:
         """The overrides of one axis."""
@@ -41,6 +45,7 @@ class Overrides:
 
         `count`: number of draft layers or taps where known. Raises `InputError` on a bad value or index.
         """
+        base = self._measured.get(axis, base)
         for item in self.of(axis):
             whole = item.index is None
             value = AXES[axis].parse(item.text, count) if whole else self._with_entry(base, item)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from truedraft.contract import Contract, PairError, TargetSpec, UnsupportedError
+from truedraft.contract import Contract, PairError, Sourced, TargetSpec, UnsupportedError
 from truedraft.formats._bundled import locate_pair
 from truedraft.formats._checkpoint import Checkpoint, open_checkpoint
 from truedraft.formats._overrides import Overrides
@@ -45,15 +45,21 @@ class Inspection:
     refusal: PairError | UnsupportedError | None = None
 
 
-def resolve(target: str | Path, draft: str | Path | None = None, overrides: Iterable[str] = ()) -> Resolution:
+def resolve(
+    target: str | Path,
+    draft: str | Path | None = None,
+    overrides: Iterable[str] = (),
+    measured: Mapping[str, Sourced] | None = None,
+) -> Resolution:
     """Read the contract of a pair from its files; weights are not read.
 
     `target`, `draft`: a directory or the name of a bundled pair (`tiny`, `tiny/dspark`); without `draft` the
     bundled pair's own drafter is meant, or the one inside the target's checkpoint. `overrides`: `axis=value`
-    or `axis[entry]=value`, a later one wins. Raises `InputError` if files or overrides cannot be used.
-    Unknown axes and conflicts are no errors, they are in the contract.
+    or `axis[entry]=value`, a later one wins. `measured`: what a probe found (`read_measured`). Raises
+    `InputError` if files or overrides cannot be used. Unknown axes and conflicts are no errors, they are in
+    the contract.
     """
-    found = inspect(target, draft, overrides)
+    found = inspect(target, draft, overrides, measured)
     if found.contract is None:
         assert found.refusal is not None
         raise found.refusal
@@ -61,12 +67,17 @@ def resolve(target: str | Path, draft: str | Path | None = None, overrides: Iter
     return Resolution(found.contract, found.target, found.draft, tensors)
 
 
-def inspect(target: str | Path, draft: str | Path | None = None, overrides: Iterable[str] = ()) -> Inspection:
+def inspect(
+    target: str | Path,
+    draft: str | Path | None = None,
+    overrides: Iterable[str] = (),
+    measured: Mapping[str, Sourced] | None = None,
+) -> Inspection:
     """As `resolve`, for those who want to say what is wrong: a contradiction or a tensor that is missing or
     misshapen is not raised. Raises `InputError` for files that cannot be read and for bad overrides.
     """
     target_directory, draft_directory = locate_pair(target, draft)
-    parsed = Overrides(overrides)
+    parsed = Overrides(overrides, measured)
     target_checkpoint = open_checkpoint("target", target_directory)
     draft_checkpoint = open_checkpoint("draft", draft_directory)
     spec = read_target(target_checkpoint)

@@ -6,9 +6,9 @@ from typing import Any
 
 from truedraft.contract import InputError, TargetSpec
 from truedraft.formats._checkpoint import Checkpoint
-from truedraft.formats._inside import find_file
-from truedraft.formats._json import load_object
 from truedraft.formats._keys import BOOLEAN, INTEGER, OBJECT, TEXT, TEXTS, Keys
+from truedraft.formats.regime_stops import stated_in_generation, stop_tokens_where
+from truedraft.formats.target_bounds import check_target_keys
 
 MAX_LAYERS = 4096
 
@@ -20,8 +20,8 @@ _POSITIONS = ("max_position_embeddings", "n_positions", "max_sequence_length", "
 def read_target(checkpoint: Checkpoint) -> TargetSpec:
     """The target's sizes, layer kinds and stop tokens.
 
-    Multimodal configs are read below `text_config`. Raises `InputError` if a needed key is absent or bad,
-    or if the embedding table has another shape than the config says.
+    Multimodal configs are read below `text_config`. Raises `InputError` if a needed key is absent, if one
+    has a value that no model can have, or if the embedding table has another shape than the config says.
     """
     keys = Keys(checkpoint)
     outer = not any(keys.has(name) for name in _LAYERS)
@@ -31,6 +31,7 @@ def read_target(checkpoint: Checkpoint) -> TargetSpec:
     hidden_size = _needed(keys, prefix, _HIDDEN)
     vocab_size = _needed(keys, prefix, ("vocab_size",))
     _check_embedding(checkpoint, vocab_size, hidden_size)
+    check_target_keys(keys, prefix, model_type, layers)
     return TargetSpec(
         model_type=model_type,
         layers=layers,
@@ -81,22 +82,15 @@ def _layer_kinds(keys: Keys, prefix: str, layers: int) -> tuple[str, ...]:
 
 def _stop_tokens(checkpoint: Checkpoint, prefix: str) -> tuple[int, ...]:
     """Stop ids; those of `generation_config.json` replace the config's, as in `transformers` generation."""
-    generation = find_file(checkpoint.directory, "generation_config.json")
-    found: Any = None
-    pointer, file = "/eos_token_id", "generation_config.json"
-    if generation is not None:
-        found = load_object(generation).get("eos_token_id")
+    found: Any = stated_in_generation(checkpoint)
     if found is None:
-        file = "config.json"
         text = checkpoint.config.get("text_config") if prefix else None
         nested = text.get("eos_token_id") if isinstance(text, dict) else None
         found = checkpoint.config.get("eos_token_id") if nested is None else nested
     ids = [] if found is None else found if isinstance(found, list) else [found]
     for entry in ids:
         if not isinstance(entry, int) or isinstance(entry, bool) or not 0 <= entry < 2**53:
-            raise InputError(
-                f"{checkpoint.where(pointer, file)}: found {found!r:.80}, expected token ids >= 0"
-            )
+            raise InputError(f"{stop_tokens_where(checkpoint)}: found {found!r:.80}, expected token ids >= 0")
     return tuple(dict.fromkeys(ids))
 
 

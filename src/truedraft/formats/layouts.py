@@ -26,6 +26,12 @@ INDEX_DTYPES = ("I64", "I32")
 _ID_TABLES = ("d2t", "tid2eid")
 """Vocabulary map of a drafter; experts by token of DeepSeek-V4's first layers, in a target."""
 
+_QUANTISED = ("F4", "F6_", "F8_", "I8", "U8")
+"""How the dtypes begin in which no model is published unquantised."""
+
+_SCALES = ("scale", "weight_scale", "weight_scale_inv")
+"""What follows the module's name in that of the scales beside a quantised matrix of the same shape."""
+
 _INERT = {"t2d"}
 """The inverse of `d2t`, which only training uses."""
 
@@ -34,9 +40,7 @@ def expected(contract: Contract) -> dict[str, tuple[Dim, ...]]:
     """Canonical tensor name -> shape, for every tensor that a drafter of this contract needs."""
     size = Sizes(contract)
     if is_staged(contract):
-        last = f"mtp.{(size('backbone.layers') or 1) - 1}."
-        heads = _markov(contract, size) | _confidence(size)
-        return stage_tensors(contract, size) | {last + name: dims for name, dims in heads.items()}
+        return stage_tensors(contract, size, _markov(contract, size) | _confidence(size))
     hidden, vocabulary = size("backbone.hidden_size"), contract.target.vocab_size
     out: dict[str, tuple[Dim, ...]] = {"norm.weight": (hidden,)} | _fusion(contract, size)
     for index in range(size("backbone.layers") or 0):
@@ -118,6 +122,15 @@ def check_dtype(checkpoint: Checkpoint, name: str) -> None:
         raise InputError(str(fault))
 
 
+def is_quantised(checkpoint: Checkpoint, name: str) -> bool:
+    """Whether a tensor's dtype is one of quantised weights; tables of ids never are."""
+    return not _holds_ids(name) and checkpoint.tensors[name].dtype.startswith(_QUANTISED)
+
+
+def _holds_ids(name: str) -> bool:
+    return name.rsplit(".", 1)[-1] in _ID_TABLES
+
+
 def _shapes(tensor: TensorRef) -> tuple[tuple[int, ...], ...]:
     """The shape as stored and, of 8-bit integers, that of the two 4-bit floats in each."""
     stored = tensor.shape
@@ -131,9 +144,8 @@ def _fits(found: tuple[int, ...], dims: tuple[Dim, ...]) -> bool:
 
 
 def _dtype_fault(checkpoint: Checkpoint, name: str) -> TensorFault | None:
-    whole = name.rsplit(".", 1)[-1] in _ID_TABLES
-    found, allowed = checkpoint.tensors[name].dtype, INDEX_DTYPES if whole else DTYPES
-    if found in allowed or name.removesuffix("weight") + "scale" in checkpoint.tensors:
+    found, allowed = checkpoint.tensors[name].dtype, INDEX_DTYPES if _holds_ids(name) else DTYPES
+    if found in allowed or any(name.removesuffix("weight") + s in checkpoint.tensors for s in _SCALES):
         return None
     where = checkpoint.where_tensor(name)
     return TensorFault("dtype", name, where, f"dtype {found}", ", ".join(allowed))

@@ -51,7 +51,7 @@ class Rotation:
 
 def quantisations(checkpoint: Checkpoint) -> tuple[Quantisation, ...]:
     """What config and side files say about quantisation. Raises `InputError` for files that are no JSON."""
-    found = list(_from_config(checkpoint))
+    found = list(quantisations_in_config(checkpoint))
     stated = _side_file(checkpoint, "hf_quant_config.json").get("quantization")
     if isinstance(stated, dict):
         where = checkpoint.where("/quantization", "hf_quant_config.json")
@@ -64,6 +64,24 @@ def quantisations(checkpoint: Checkpoint) -> tuple[Quantisation, ...]:
     if schemes:
         found.append(Quantisation(", ".join(schemes), f"{checkpoint.role}/{_DESCRIPTION}"))
     return tuple(found)
+
+
+def quantisations_in_config(checkpoint: Checkpoint) -> Iterator[Quantisation]:
+    """What `config.json` alone says: the key that makes a loader look for a quantiser."""
+    for pointer, stated in _stated(checkpoint):
+        method = next((str(stated[k]) for k in ("quant_method", "quant_algo") if stated.get(k)), "")
+        details = (str(stated[k]) for k in ("quant_algo", "format", "fmt", "bits") if stated.get(k))
+        scheme = " ".join(dict.fromkeys((method or "unnamed", *details)))
+        native = any(
+            kind.startswith(family) and method.lower() in methods
+            for family, methods in _NATIVE.items()
+            for kind in _model_types(checkpoint)
+        )
+        yield Quantisation(scheme, checkpoint.where(f"/{pointer}"), native)
+        for key in ("kv_cache_scheme", "kv_cache_quant_algo"):
+            if stated.get(key):
+                where = checkpoint.where(f"/{pointer}/{key}")
+                yield Quantisation("KV cache", where, cache=True)
 
 
 def rotations(checkpoint: Checkpoint) -> tuple[Rotation, ...]:
@@ -95,23 +113,6 @@ def rotations(checkpoint: Checkpoint) -> tuple[Rotation, ...]:
 
 
 _DESCRIPTION = "quant_model_description.json"
-
-
-def _from_config(checkpoint: Checkpoint) -> Iterator[Quantisation]:
-    for pointer, stated in _stated(checkpoint):
-        method = next((str(stated[k]) for k in ("quant_method", "quant_algo") if stated.get(k)), "")
-        details = (str(stated[k]) for k in ("quant_algo", "format", "fmt", "bits") if stated.get(k))
-        scheme = " ".join(dict.fromkeys((method or "unnamed", *details)))
-        native = any(
-            kind.startswith(family) and method.lower() in methods
-            for family, methods in _NATIVE.items()
-            for kind in _model_types(checkpoint)
-        )
-        yield Quantisation(scheme, checkpoint.where(f"/{pointer}"), native)
-        for key in ("kv_cache_scheme", "kv_cache_quant_algo"):
-            if stated.get(key):
-                where = checkpoint.where(f"/{pointer}/{key}")
-                yield Quantisation("KV cache", where, cache=True)
 
 
 def _model_types(checkpoint: Checkpoint) -> tuple[str, ...]:

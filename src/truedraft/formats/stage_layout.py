@@ -21,14 +21,20 @@ def is_staged(contract: Contract) -> bool:
     return contract.axes["stages.layers"].state != "not_applicable"
 
 
-def stage_tensors(contract: Contract, size: Sizes) -> Shapes:
-    """Canonical name -> shape, without the Markov and confidence heads."""
-    hidden, count = size("backbone.hidden_size"), size("backbone.layers") or 1
-    last = f"mtp.{count - 1}"
+def stage_tensors(contract: Contract, size: Sizes, heads: Mapping[str, tuple[Dim, ...]]) -> Shapes:
+    """Canonical name -> shape. `heads`: those of the Markov and confidence heads, which the last stage has.
+
+    While the number of stages is open, only what surrounds the first one is known.
+    """
+    hidden, count = size("backbone.hidden_size"), size("backbone.layers")
     out: Shapes = {"mtp.0.main_proj.weight": (hidden, size.fused())}
     if size.settled("fusion.output_norm"):
         out["mtp.0.main_norm.weight"] = (hidden,)
+    if count is None:
+        return out
+    last = f"mtp.{count - 1}"
     out[f"{last}.norm.weight"] = (hidden,)
+    out |= {f"{last}.{name}": dims for name, dims in heads.items()}
     if not _known_inside(contract):
         return out
     for stage in range(count):
@@ -45,7 +51,7 @@ def unused_stage_tensors(
     contract: Contract, needed: Mapping[str, object], found: Collection[str]
 ) -> tuple[str, ...]:
     """The `mtp.*` tensors that no stage needs; all others are the target's."""
-    if not _known_inside(contract):
+    if not _known_inside(contract) or Sizes(contract)("backbone.layers") is None:
         return ()
     scales = {f"{name.removesuffix('weight')}scale" for name in needed if name.endswith(".weight")}
     own = sorted(name for name in found if name.startswith("mtp.") and name not in needed.keys() | scales)

@@ -17,12 +17,15 @@ from truedraft.models.block import BlockDrafter
 from truedraft.models.chain import ChainDrafter
 from truedraft.models.head import target_ids
 from truedraft.models.load_target import load_target_model, make_target, require_finite
+from truedraft.models.quantised import quantised_error, refuse_quantised
 from truedraft.models.support import refuse_unsupported
 from truedraft.models.target import HFTarget
 from truedraft.models.third_party import as_input_error, quiet
 
 if TYPE_CHECKING:
     from truedraft.models.stateful import StatefulTarget
+
+_TOKENIZERS = ("tokenizer.json", "tokenizer_config.json")
 
 
 @dataclass(frozen=True)
@@ -48,24 +51,39 @@ def load_pair(
     drafter always makes its whole block. Raises `UndecidedError` while a needed axis is unsettled,
     `InputError` for bad files.
     """
-    contract = resolution.contract
-    refuse_unsettled(contract)
-    refuse_unsupported(contract)
-    if not resolution.tensors:
+    refuse_unsettled(resolution.contract)
+    refuse_unsupported(resolution.contract)
+    model = load_model(resolution, device=device, dtype=dtype)
+    tokenizer = load_tokenizer(resolution.target.directory)
+    return pair_of_model(resolution, model, tokenizer, speculative_tokens=speculative_tokens)
+
+
+def load_model(resolution: Resolution, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> Any:
+    """The target of a pair as a transformers model. Raises `InputError` for weights that cannot be used."""
+    if not any(resolution.draft.tensors):
         raise InputError(
             f"{resolution.draft.directory}: found no safetensors, expected the drafter's weights"
         )
+    refuse_quantised(resolution)
     for name in resolution.target.tensors:
         check_dtype(resolution.target, name)
-    directory = resolution.target.directory
-    model = load_target_model(directory, dtype=dtype, device=device)
-    with quiet(), as_input_error(directory):
+    return load_target_model(resolution.target.directory, dtype=dtype, device=device)
+
+
+def pair_of_model(
+    resolution: Resolution, model: Any, tokenizer: Any, *, speculative_tokens: int | None = None
+) -> Pair:
+    """The pair around a target that is in memory (`load_model`); otherwise as `load_pair`."""
+    contract = resolution.contract
+    refuse_unsettled(contract)
+    refuse_unsupported(contract)
+    with quiet(), as_input_error(resolution.target.directory):
         target = make_target(contract, model)
-    weights = load_tensors(resolution.tensors, dtype=dtype, device=device)
+    weights = load_tensors(resolution.tensors, dtype=target.dtype, device=str(target.device))
     if "d2t" in weights:
         target_ids(contract, weights, resolution.draft.where_tensor("d2t"))
     drafter = make_drafter(contract, weights, target.embedding, target.head, speculative_tokens)
-    return Pair(contract, target, drafter, load_tokenizer(directory))
+    return Pair(contract, target, drafter, tokenizer)
 
 
 def make_drafter(
@@ -107,10 +125,7 @@ def load_tensors(
 
     for reference in references.values():
         if reference.dtype not in (*DTYPES, *INDEX_DTYPES):
-            raise InputError(
-                f"{reference.path}#{reference.name}: found dtype {reference.dtype} with scales, expected "
-                f"{', '.join(DTYPES)}: export the drafter unquantised, nothing is dequantised here"
-            )
+            raise quantised_error(f"{reference.path}#{reference.name}", f"dtype {reference.dtype}")
     out: dict[str, Tensor] = {}
     for path in sorted({reference.path for reference in references.values()}):
         here = {name: ref for name, ref in references.items() if ref.path == path}
@@ -132,9 +147,10 @@ def load_tokenizer(directory: Path) -> Any:
     """The target's tokenizer, or `None` if the directory has none."""
     from transformers import AutoTokenizer
 
-    if not any((directory / name).exists() for name in ("tokenizer.json", "tokenizer_config.json")):
+    if not any((directory / name).exists() for name in _TOKENIZERS):
         return None
-    with quiet(), as_input_error(directory):
+    file = next(name for name in _TOKENIZERS if (directory / name).exists())
+    with quiet(), as_input_error(directory / file, "a tokenizer that it can load"):
         return AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
 
 

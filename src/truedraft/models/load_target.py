@@ -10,9 +10,12 @@ import torch
 from torch import Tensor
 
 from truedraft.contract import Contract, InputError
+from truedraft.formats import find_tensors
 from truedraft.models.stateful_types import STATEFUL_TYPES
 from truedraft.models.target import MODEL_TYPES, HFTarget
-from truedraft.models.third_party import as_input_error, quiet
+from truedraft.models.target_config import as_config_error, load_config
+from truedraft.models.target_weights import FileNames, refuse_gaps, refuse_misfits, refuse_oversized
+from truedraft.models.third_party import quiet
 
 if TYPE_CHECKING:
     from truedraft.models.stateful import StatefulTarget
@@ -37,11 +40,10 @@ def make_target(contract: Contract, model: Any) -> HFTarget | StatefulTarget:
 
 def load_target_model(directory: Path, *, dtype: torch.dtype, device: str) -> Any:
     """The target as a transformers model. Raises `InputError` if weights are missing, extra or misshapen."""
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM
 
-    with quiet(), as_input_error(directory):
-        config = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
-        text = config.get_text_config(decoder=True)  # multimodal configs nest it
+    config = load_config(directory)
+    text = config.get_text_config(decoder=True)  # multimodal configs nest it
     known = MODEL_TYPES | STATEFUL_TYPES
     model_type = getattr(text, "model_type", config.model_type)
     if model_type not in known or text is None or isinstance(text, dict):
@@ -50,9 +52,12 @@ def load_target_model(directory: Path, *, dtype: torch.dtype, device: str) -> An
             f"expected one of {', '.join(sorted(known))}"
         )
     _refuse_rope_that_follows_length(text, directory)
-    if not any(directory.glob("*.safetensors")):
+    stored = find_tensors(directory)
+    if not stored:
         raise InputError(f"{directory}: found no safetensors, expected the target's weights")
-    with quiet(), as_input_error(directory):
+    refuse_gaps(stored)
+    with quiet(), as_config_error(directory):
+        refuse_oversized(config, stored, directory)
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             directory,
             config=config,
@@ -64,12 +69,13 @@ def load_target_model(directory: Path, *, dtype: torch.dtype, device: str) -> An
             output_loading_info=True,
         )
     model, info = loaded
-    for problem in ("mismatched_keys", "missing_keys", "unexpected_keys"):
-        if info.get(problem):
-            first = sorted(key if isinstance(key, str) else str(key[0]) for key in info[problem])[0]
-            raise InputError(f"{directory}: {problem.replace('_', ' ')} in the weights, first: {first}")
-    for name, weight in model.named_parameters():
-        require_finite(weight, f"{directory}#{name}")
+    names = FileNames(model, stored, directory)
+    refuse_misfits(names, info)
+    saved = model.state_dict().keys()
+    weights = [*model.named_parameters(), *((name, b) for name, b in model.named_buffers() if name in saved)]
+    for name, weight in weights:
+        if weight.is_floating_point():
+            require_finite(weight, f"{directory}#{names.shown(name)}")
     return model.to(device)
 
 

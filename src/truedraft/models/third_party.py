@@ -32,13 +32,18 @@ def quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def as_input_error(directory: Path) -> Iterator[None]:
-    """Whatever a third-party loader raises on a user's files is one line about those files."""
+def as_input_error(path: Path, expected: str = "files that it can use") -> Iterator[None]:
+    """Whatever a third-party loader raises on a user's file or directory is one line about it.
+
+    `expected` completes "expected …".
+    """
     try:
         yield
     except (MemoryError, KeyboardInterrupt, TruedraftError):
         raise
     except Exception as error:
         reason = " ".join(str(error).split()) or "no reason given"
-        kind = type(error).__name__
-        raise InputError(f"{directory}: transformers cannot use it: {kind}: {reason:.300}") from None
+        short = reason if len(reason) <= 160 else f"{reason[:159]}…"
+        raise InputError(
+            f"{path}: transformers cannot use it ({type(error).__name__}: {short}), expected {expected}"
+        ) from None

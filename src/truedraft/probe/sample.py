@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from truedraft.models import StatefulTarget
 
 EXPLORED_PROMPTS, EXPLORED_ANCHORS = 8, 8
-FIRST_PROMPTS = 8
+FIRST_PROMPTS, FIRST_ANCHORS = 8, 8
 ANCHORS, MORE_ANCHORS = 16, 32
 """Prompts and anchors per prompt: of the exploration, of the first look; of most looks, of the last."""
 
@@ -54,6 +54,7 @@ def looks(prompts: int) -> list[Look]:
     rest = prompts - first
     sizes = [FIRST_PROMPTS * 2**n for n in range(32) if FIRST_PROMPTS * 2**n < rest]
     counts = [(size, ANCHORS) for size in (*sizes, rest)] + [(rest, MORE_ANCHORS)]
+    counts[0] = (counts[0][0], FIRST_ANCHORS)
     return [Look(first, first + size, anchors) for size, anchors in counts]
 
 
@@ -87,7 +88,16 @@ class Sample:
     chosen: list[tuple[int, list[int]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self._stored: list[int] | None = None
         self._order = np.random.default_rng([self.seed, 0]).permutation(len(self.prompts)).tolist()
+
+    def reuse(self, other: Sample) -> None:
+        """Take the texts of a sample that has all prompts; the store is shared, in that sample's order."""
+        if len(other.texts) < len(self.prompts):
+            raise ValueError(f"found {len(other.texts)} texts, expected all {len(self.prompts)}")
+        place = {prompt: index for index, prompt in enumerate(other._order)}
+        self._stored = [place[prompt] for prompt in self._order]
+        self.texts = [other.texts[index] for index in self._stored]
 
     @property
     def tables(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -145,13 +155,17 @@ class Sample:
             ids = torch.tensor(text.tokens, device=self.target.device)
             return torch.cat([taps for _, taps in feed(self.target, cache, cache.open(), ids)])
 
+    def _place(self, index: int) -> int:
+        """Where the store keeps a text."""
+        return index if self._stored is None else self._stored[index]
+
     def scores(self, wired: Wired) -> PromptScores:
         """One pass of a drafter over all chosen anchors: scores by prompt."""
         begin = time.perf_counter()
-        tasks = [
-            Task(self.texts[index], anchors, self.store.get(index, wired.taps).to(self.target.device))
-            for index, anchors in self.chosen
-        ]
+        tasks = []
+        for index, anchors in self.chosen:
+            taps = self.store.get(self._place(index), wired.taps).to(self.target.device)
+            tasks.append(Task(self.texts[index], anchors, taps))
         out = score(wired.drafter, tasks)
         self.seconds.drafter += time.perf_counter() - begin
         self.seconds.passes += 1

@@ -188,9 +188,20 @@ def _reason(
             return "undecided", "the time ran out before every value was tried"
         count = f"{len(exercised)} other value{'s' if len(exercised) > 1 else ''}"
         return "supported", f"better than {count}, the closest by {_closest(exercised)}"
-    return "undecided", "; ".join(
-        _open_question(doubt.axis, value, j) for value, j in list(rivals.items())[:3]
-    )
+    return "undecided", _open_questions(doubt.axis, rivals)
+
+
+def _open_questions(axis: str, rivals: dict[Value, Judged]) -> str:
+    alike = [value for value, j in rivals.items() if j.equal and not is_leak(axis, value)]
+    parts = [_open_question(axis, value, j) for value, j in rivals.items() if value not in alike]
+    if alike:
+        behind = (
+            "; what slots behind those were trained for cannot be seen" if axis == "block.proposals" else ""
+        )
+        verb = "differs" if len(alike) == 1 else "differ"
+        listed = ", ".join(map(format_value, alike[:3])) + (", …" if len(alike) > 3 else "")
+        parts.append(f"{listed} {verb} by less than {MARGIN:g} nats per draft, too little to matter{behind}")
+    return "; ".join(parts[:3])
 
 
 def _gain(search: Search, doubt: Doubt, best: Value) -> str:
@@ -213,8 +224,6 @@ def _open_question(axis: str, value: Value, judged: Judged) -> str:
     text, log_q = format_value(value), judged.comparison.log_q
     if is_leak(axis, value):
         return f"{text} shows the drafter more than drafting has ({_nats(log_q)}): no evidence"
-    if judged.equal:
-        return f"{text} differs by less than {MARGIN:g} nats per draft, too little to matter"
     needed = log_q.units_needed(judged.p_limit)
     more = (
         f"about {needed} prompts would decide"

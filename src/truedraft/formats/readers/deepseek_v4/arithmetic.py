@@ -16,6 +16,7 @@ from truedraft.formats._keys import BOOLEAN, INTEGER, NUMBER, TEXT, Keys
 from truedraft.formats.axes.backbone import agreed_size, presence
 from truedraft.formats.readers.deepseek_v4.backbone import DEFAULT, STAGE
 from truedraft.formats.readers.deepseek_v4.keys import is_v41
+from truedraft.formats.target_bounds import MAX_SINKHORN
 
 MAX_EXPERTS = 4096
 """Most experts that are believed; published stages have 128 to 384."""
@@ -35,8 +36,11 @@ def _streams(book: AxisBook, keys: Keys, draft: Checkpoint) -> None:
     streams = [keys.claim("hc_mult", INTEGER), agreed_size(draft, STAGE + "hc_head_base", 0)]
     book.settle("stages.streams", streams, book.rule(4, DEFAULT))
     book.settle("stages.mix_eps", keys.claims(NUMBER, "hc_eps"), book.rule(1e-6, DEFAULT))
-    rounds = keys.claims(INTEGER, "hc_sinkhorn_iters")
-    book.settle("stages.sinkhorn_iterations", rounds, book.rule(20, DEFAULT))
+    rounds = book.settle(
+        "stages.sinkhorn_iterations", keys.claims(INTEGER, "hc_sinkhorn_iters"), book.rule(20, DEFAULT)
+    )
+    if integer(rounds.value) > MAX_SINKHORN and rounds.source is not None:
+        raise PairError("layers", rounds.source.where, f"{rounds.value} rounds", f"1 to {MAX_SINKHORN}")
     heads = [name for name in draft.tensors if re.fullmatch(STAGE + "hc_head_fn", name)]
     own = [shape("head", draft.where_tensor(name)) for name in heads[:1]]
     if is_v41(keys):
@@ -85,13 +89,19 @@ def _router(book: AxisBook, keys: Keys, draft: Checkpoint) -> None:
     book.settle("stages.scoring", scoring, book.rule("sqrtsoftplus", DEFAULT))
     method = keys.claim("topk_method", TEXT)
     steered = None if method is None else Sourced("value", method.value == "noaux_tc", method.source)
-    held = presence(draft, "mtp.0.ffn.gate.bias", "mtp.0.ffn.gate.weight")
+    held = _held_bias(draft)
     rule = book.rule(True, "topk_method noaux_tc; stages never route by hash")
     book.settle("stages.router_bias", [steered, held], rule)
     normalised = keys.claims(BOOLEAN, "norm_topk_prob")
     book.settle("stages.normalised_weights", normalised, book.rule(True, DEFAULT))
     scaling = keys.claims(NUMBER, "routed_scaling_factor")
     book.settle("stages.routed_scaling", scaling, book.rule(1.5, DEFAULT))
+
+
+def _held_bias(draft: Checkpoint) -> Sourced | None:
+    """One stage with a bias asks for one in all: the layout then names those that lack it."""
+    own = [name for name in draft.tensors if re.fullmatch(STAGE + r"ffn\.gate\.bias", name)]
+    return presence(draft, min(own, default="mtp.0.ffn.gate.bias"), "mtp.0.ffn.gate.weight")
 
 
 def _first(keys: Keys, *pointers: str) -> Sequence[Sourced]:

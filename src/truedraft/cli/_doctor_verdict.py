@@ -1,0 +1,121 @@
+"""The doctor's closing verdict: one sentence, and the first thing to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from truedraft.checks import Finding, Report
+from truedraft.contract import Contract, Value, format_value
+from truedraft.measure import RunReport
+from truedraft.probe import AxisVerdict, ProbeReport
+
+State: TypeAlias = Literal["not lossless", "contradicted", "engine", "files", "open", "undecided", "sound"]
+
+EXIT_CODES: dict[State, int] = {
+    "not lossless": 1,
+    "contradicted": 1,
+    "engine": 1,
+    "files": 1,
+    "open": 0,
+    "undecided": 3,
+    "sound": 0,
+}
+
+
+@dataclass(frozen=True)
+class Closing:
+    """What is the matter, in a sentence, and what to do first."""
+
+    state: State
+    verdict: str
+    first: str
+
+
+def closing(contract: Contract, checks: Report, run: RunReport, probe: ProbeReport) -> Closing:
+    """The gravest matter first: output, then weights against contract, then engines and files."""
+    errors = [finding for finding in checks.findings if finding.severity == "error"]
+    if not run.lossless.ok:
+        return Closing(
+            "not lossless",
+            f"{run.lossless.identical} of {run.lossless.of} outputs equal plain decoding: "
+            "no figure of acceptance means anything before all do",
+            "look at the first difference (`truedraft run`): the target's forward over many rows is not its "
+            "forward over one",
+        )
+    if probe.contradicted:
+        return _contradicted(contract, probe)
+    if errors:
+        return _broken(errors, probe)
+    if not probe.decided:
+        undecided = next((v for v in probe.axes if v.verdict == "undecided"), None)
+        reason = "nothing was worth trying" if undecided is None else undecided.reason
+        return Closing("undecided", f"the weights decide nothing on this text: {reason}", _more_text(probe))
+    settled = [v for v in probe.axes if v.open and v.verdict == "supported"]
+    missing = [v for v in probe.axes if v.open and v.verdict != "supported"]
+    if missing:
+        names = ", ".join(v.axis for v in missing)
+        return Closing(
+            "undecided", f"{names} is stated nowhere and not decided: {missing[0].reason}", _more_text(probe)
+        )
+    if settled:
+        values = ", ".join(f"{v.axis} {format_value(v.best)}" for v in settled)
+        return Closing(
+            "open",
+            f"the files leave open what the weights decide: {values}",
+            " ".join(f"--set {v.axis}={format_value(v.best)}" for v in settled)
+            + ", or `truedraft probe --json > p.json` and `--measured p.json`",
+        )
+    supported = sum(v.verdict == "supported" for v in probe.axes)
+    return Closing(
+        "sound",
+        f"the pair runs as it was trained: output lossless, {supported} of {len(probe.axes)} axes supported "
+        "by the weights, none contradicted",
+        "nothing to do; `truedraft check --engine NAME:VERSION` says what a serving engine would make of it",
+    )
+
+
+def _contradicted(contract: Contract, probe: ProbeReport) -> Closing:
+    axes = probe.contradicted
+    one = "axis" if len(axes) == 1 else "axes"
+    before = "" if probe.tau is None else f"tau {probe.tau.mean:.2f} as stated, "
+    return Closing(
+        "contradicted",
+        f"the weights were trained with other conventions in {len(axes)} {one}: "
+        + "; ".join(f"{v.axis} {format_value(v.best)}, not {format_value(v.value)}" for v in axes)
+        + f" ({before}{probe.best_tau.mean:.2f} with {'that' if len(axes) == 1 else 'these'})",
+        _mend(contract, axes[0]) + "".join(f" {_setting(v.axis, v.best)}" for v in axes[1:]),
+    )
+
+
+def _mend(contract: Contract, verdict: AxisVerdict) -> str:
+    source = contract.axes[verdict.axis].source
+    setting = _setting(verdict.axis, verdict.best)
+    if source is not None and source.kind == "stated":
+        return f"correct {source.where}, or run with {setting}"
+    if source is not None and source.kind == "override":
+        return f"replace {source.where} by {setting}"
+    return f"run with {setting}"
+
+
+def _setting(axis: str, value: Value) -> str:
+    return f"--set {axis}={format_value(value)}"
+
+
+def _broken(errors: list[Finding], probe: ProbeReport) -> Closing:
+    first = errors[0]
+    engine = first.code.startswith("TD4")
+    weights = "the weights support the contract" if probe.decided else "the weights decide nothing here"
+    what = "the engine would not run it so" if engine else "the files are wrong"
+    return Closing(
+        "engine" if engine else "files",
+        f"{weights}, but {what}: {first.code} {first.message}",
+        first.fix or f"`truedraft explain {first.code}`",
+    )
+
+
+def _more_text(probe: ProbeReport) -> str:
+    return (
+        "give more and longer prompts like those that the drafter was trained on (--prompts FILE; "
+        f"there were {probe.prompts}, the longest context had {probe.reach} tokens)"
+    )
