@@ -49,6 +49,7 @@ def _record(line: dict[str, Any], where: str) -> AcceptanceRecord:
     if given.get("schema", 1) != 1:
         raise InputError(f"{where}#/schema: found {given['schema']}, expected 1")
     _check_rounds(given["proposed"], given["accepted"], where)
+    _check_histogram(given.get("histogram", ()), bool(given["proposed"]), where)
     nodes, rounds = len(given.get("nodes", ())), len(given["proposed"])
     if nodes not in (0, rounds):
         raise InputError(f"{where}#/nodes: found {nodes} rounds, expected {rounds} as in proposed, or none")
@@ -65,12 +66,21 @@ def _check_rounds(proposed: tuple[int, ...], accepted: tuple[int, ...], where: s
             raise InputError(f"{where}#/accepted/{number}: found {count}, expected 0 to {most} (proposed)")
 
 
+def _check_histogram(histogram: tuple[tuple[int, int, int], ...], rounds: bool, where: str) -> None:
+    if histogram and rounds:
+        raise InputError(f"{where}#/histogram: found one beside proposed, expected rounds or a histogram")
+    for number, (most, count, _) in enumerate(histogram):
+        if count > most:
+            raise InputError(f"{where}#/histogram/{number}/1: found {count}, expected 0 to {most} (proposed)")
+
+
 @dataclass(frozen=True)
 class _Kind:
-    """A JSON type: `expects` completes "expected …"."""
+    """A JSON type: `expects` completes "expected …". `entries`: of a list, whole numbers >= 0 if `None`."""
 
     expects: str
     accepts: Callable[[Any], bool]
+    entries: _Kind | None = None
 
 
 def _is_count(value: object) -> bool:
@@ -89,6 +99,11 @@ _KINDS = {
     "int": _COUNT,
     "float": _Kind("a number >= 0", _is_number),
     "int | None": _Kind("a whole number >= 0 or null", lambda value: value is None or _is_count(value)),
+    "tuple[tuple[int, int, int], ...]": _Kind(
+        "a list of [proposed, accepted, rounds]",
+        lambda value: isinstance(value, list),
+        _Kind("[proposed, accepted, rounds]", lambda value: isinstance(value, list) and len(value) == 3),
+    ),
     "tuple[int, ...]": _Kind("a list of whole numbers >= 0", lambda value: isinstance(value, list)),
 }
 
@@ -97,5 +112,5 @@ def _value(value: Any, kind: _Kind, where: str) -> Any:
     if not kind.accepts(value):
         raise InputError(f"{where}: found {value!r:.80}, expected {kind.expects}")
     if isinstance(value, list):
-        return tuple(_value(entry, _COUNT, f"{where}/{index}") for index, entry in enumerate(value))
+        return tuple(_value(entry, kind.entries or _COUNT, f"{where}/{i}") for i, entry in enumerate(value))
     return value

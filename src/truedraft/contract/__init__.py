@@ -5,7 +5,7 @@ from truedraft.contract._axis import Axis
 from truedraft.contract._contract import SCHEMA, Conflict, Contract, Difference, diff
 from truedraft.contract._deployment import COLDEST, Deployment
 from truedraft.contract._errors import InputError, PairError, TruedraftError, UndecidedError, UnsupportedError
-from truedraft.contract._record import DEFINITION, Acceptance, AcceptanceRecord, acceptance
+from truedraft.contract._record import DEFINITION, Acceptance, AcceptanceRecord, acceptance, acceptance_of
 from truedraft.contract._source import (
     Source,
     Sourced,
@@ -47,6 +47,7 @@ __all__ = [
     "UnsupportedError",
     "Value",
     "acceptance",
+    "acceptance_of",
     "diff",
     "family",
     "format_value",

@@ -8,7 +8,8 @@ rounds that proposed i+1 drafts and accepted the first i, which also accepted th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -33,6 +34,9 @@ class AcceptanceRecord:
     With draft trees (`tree_budget` > 0) `proposed[r]` is the depth of round r's tree, `accepted[r]` the
     length of the path that the target took, K the largest depth, and `nodes[r]` how many drafts were
     verified.
+
+    A source that has no rounds in order but counts them gives `histogram` instead: (proposed, accepted,
+    number of such rounds). `category`: the kind of prompt, where the source tells.
     """
 
     request_id: str
@@ -62,15 +66,31 @@ class AcceptanceRecord:
     confidence_threshold: float = 0.0
     tree_budget: int = 0
     nodes: tuple[int, ...] = ()
+    histogram: tuple[tuple[int, int, int], ...] = ()
+    category: str = ""
     schema: int = 1
 
     def __post_init__(self) -> None:
+        if self.histogram and self.proposed:
+            raise ValueError("a record has rounds or a histogram of them, not both")
+        if any(not 0 <= a <= p or n < 0 for p, a, n in self.histogram):
+            raise ValueError("accepted must lie between 0 and proposed in every row of the histogram")
         if len(self.proposed) != len(self.accepted):
             raise ValueError("proposed and accepted need one entry per round")
         if any(not 0 <= a <= p for a, p in zip(self.accepted, self.proposed, strict=True)):
             raise ValueError("accepted must lie between 0 and proposed in every round")
         if self.nodes and len(self.nodes) != len(self.proposed):
             raise ValueError("nodes needs one entry per round, or none")
+
+    @property
+    def table(self) -> Mapping[tuple[int, int], int]:
+        """(proposed, accepted) -> number of rounds, whichever way the source gave them."""
+        if not self.histogram:
+            return Counter(zip(self.proposed, self.accepted, strict=True))
+        counts: Counter[tuple[int, int]] = Counter()
+        for proposed, accepted, rounds in self.histogram:
+            counts[proposed, accepted] += rounds
+        return counts
 
     def to_json(self) -> dict[str, Any]:
         """One JSONL line's object."""
@@ -114,21 +134,25 @@ class Acceptance:
 
 def acceptance(records: Iterable[AcceptanceRecord]) -> Acceptance:
     """Pooled acceptance of the given records."""
-    known = list(records)
-    pairs = [pair for record in known for pair in zip(record.proposed, record.accepted, strict=True)]
-    return _pooled(pairs, sum(sum(record.nodes) for record in known))
+    pooled: Counter[tuple[int, int]] = Counter()
+    nodes = 0
+    for record in records:
+        pooled.update(record.table)
+        nodes += sum(record.nodes)
+    return acceptance_of(pooled, nodes)
 
 
-def _pooled(pairs: Sequence[tuple[int, int]], nodes: int) -> Acceptance:
-    rounds = len(pairs)
-    accepted = sum(a for _, a in pairs)
-    width = max((p for p, _ in pairs), default=0)
-    reached = [sum(a > i for _, a in pairs) for i in range(width)]
-    offered = [sum(p > i and a >= i for p, a in pairs) for i in range(width)]
+def acceptance_of(table: Mapping[tuple[int, int], int], nodes: int = 0) -> Acceptance:
+    """Acceptance of (proposed, accepted) -> number of rounds. `nodes`: drafts verified in trees."""
+    rounds = sum(table.values())
+    accepted = sum(a * n for (_, a), n in table.items())
+    width = max((p for p, _ in table), default=0)
+    reached = [sum(n for (_, a), n in table.items() if a > i) for i in range(width)]
+    offered = [sum(n for (p, a), n in table.items() if p > i and a >= i) for i in range(width)]
     return Acceptance(
         tau=1 + accepted / rounds if rounds else None,
         rounds=rounds,
-        proposed=sum(p for p, _ in pairs),
+        proposed=sum(p * n for (p, _), n in table.items()),
         accepted=accepted,
         survival=tuple(r / rounds for r in reached),
         conditional=tuple(r / o if o else None for r, o in zip(reached, offered, strict=True)),

@@ -63,7 +63,10 @@ def joined(parts: Sequence[Scores]) -> Scores:
 
 
 class _Forced(Drafts):
-    """Chooses the true tokens [B, γ], and keeps what the drafter would have thought of them."""
+    """Chooses the true tokens [B, γ], and keeps what the drafter would have thought of them.
+
+    `truth`: -1 behind a text's end, which is a miss whatever is drafted there.
+    """
 
     def __init__(self, truth: Tensor, target_ids: Tensor | None, vocabulary: int) -> None:
         super().__init__()
@@ -79,18 +82,18 @@ class _Forced(Drafts):
         """The true tokens [B] of the next slot, whatever its logits [B, draft ids]."""
         truth = self._truth[:, len(self._tokens)]
         self._keep(logits, truth)
-        self._tokens.append(truth)
-        return truth
+        self._tokens.append(truth.clamp(min=0))
+        return self._tokens[-1]
 
     def choose_all(self, logits: Tensor) -> Tensor:
         """The true tokens [B, γ], whatever the logits [B, γ, draft ids]."""
         for slot in range(logits.shape[1]):
             self.choose(logits[:, slot])
-        return self._truth
+        return self._truth.clamp(min=0)
 
     def _keep(self, logits: Tensor, truth: Tensor) -> None:
-        index = truth if self._index is None else self._index[truth]
-        missing = index < 0
+        index = truth if self._index is None else self._index[truth.clamp(min=0)]
+        missing = (index < 0) | (truth < 0)
         place = index.clamp(min=0)[:, None]
         laws = [(logits / t).log_softmax(-1).gather(1, place)[:, 0] for t in TEMPERATURES]
         log_q = torch.stack(laws, -1).masked_fill(missing[:, None], FLOOR)
@@ -148,12 +151,13 @@ def _scored(drafter: Any, group: Sequence[Task]) -> list[Scores]:
     ahead = int(drafter.needs_anchor_features)
     contexts, forks, truth = [], [], []
     for task in group:
-        ids = F.pad(torch.tensor(task.text.tokens, device=drafter.device), (0, drafter.proposals))
+        ids = torch.tensor(task.text.tokens, device=drafter.device)
+        known = F.pad(ids, (0, drafter.proposals), value=-1)
         end = max(task.anchors) + ahead
         whole = cache.open()
         contexts.append(Round(whole, task.taps[:end], ids[:end], ids[1 : end + 1], 0, ids[0], end))
         forks += [(whole, anchor, ids) for anchor in task.anchors]
-        truth += [ids[anchor + 1 : anchor + 1 + drafter.proposals] for anchor in task.anchors]
+        truth += [known[anchor + 1 : anchor + 1 + drafter.proposals] for anchor in task.anchors]
     drafter.extend(contexts, cache)
     parts = []
     for begin in range(0, len(forks), ANCHORS_TOGETHER):

@@ -186,6 +186,11 @@ def _reason(
     if not rivals:
         if search.out_of_time and any(v not in judged and v != best for v in doubt.candidates):
             return "undecided", "the time ran out before every value was tried"
+        if is_leak(doubt.axis, best):
+            return "undecided", (
+                f"{format_value(best)} shows the drafter more than drafting has, so that doing better with it is "
+                "no evidence"
+            )
         count = f"{len(exercised)} other value{'s' if len(exercised) > 1 else ''}"
         return "supported", f"better than {count}, the closest by {_closest(exercised)}"
     return "undecided", _open_questions(doubt.axis, rivals)
