@@ -1,6 +1,6 @@
 """Injected faults, and what `probe` and `check` make of them: the fault matrix.
 
-    python benchmarks/fault_matrix.py RESULTS.jsonl [--pairs tiny/dflash,…] [--kinds single,healthy,double,triple]
+    python benchmarks/fault_matrix.py RESULTS.jsonl [--pairs tiny/dflash,…] [--kinds single,healthy,…]
     python benchmarks/fault_matrix.py RESULTS.jsonl --page docs/fault-matrix.md
 
 Every bundled pair is resolved with wrong values of its axes (`--set`), as a reader or an engine with that

@@ -20,10 +20,13 @@ from truedraft.contract import TruedraftError
 
 COMMANDS = {
     "check": "What is wrong with a pair, or will go wrong in an engine, seen from its files alone.",
+    "compare": "Whether two arms accept differently, from their records: intervals over boots and prompts.",
     "contract": "How the drafter was trained: every convention, its value and its source.",
     "doctor": "Whether a pair runs as it was trained: files, output and weights, and what to do first.",
     "engines": "The engine releases whose reading of a pair is known to `check`.",
     "explain": "The manual page of a finding's code.",
+    "measure": "Acceptance from any engine's logs, counters and benchmark files, or from a running server.",
+    "plan": "How many boots and prompts a comparison needs, from a pilot's records.",
     "probe": "Which conventions the weights were trained with, measured by replay.",
     "run": "Decode speculatively, measure acceptance and check losslessness.",
 }

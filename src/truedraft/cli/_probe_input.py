@@ -76,10 +76,7 @@ def tries_of(items: Sequence[str], contract: Contract) -> dict[str, list[Value]]
         if not equals or name not in AXES:
             raise InputError(f"--try {item[:80]}: expected AXIS=VALUE; `truedraft contract` lists all axes")
         axis = AXES[name]
-        leader = {"layer": "backbone.layers", "tap": "taps.layers"}.get(axis.extent, "")
-        found = contract.get(leader) if leader else None
-        count = len(found) if isinstance(found, tuple) else found
-        out.setdefault(name, []).append(axis.normal(axis.parse(text, count)))
+        out.setdefault(name, []).append(axis.normal(axis.parse(text, axis.count(contract))))
     return out
 
 

@@ -40,7 +40,7 @@ _OPTIONS = (
         type=click.IntRange(0, 2**30),
         default=1024,
         show_default=True,
-        help="Features held in memory; the rest lies in a temporary file.",
+        help="Features held in memory (the rest lies in a temporary file); a quarter as much for a pass.",
     ),
     click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True),
     click.option("--k", "speculative_tokens", type=click.IntRange(min=1), help="Length of a chain's drafts."),

@@ -32,8 +32,9 @@ def probe_lines(report: ProbeReport, style: Style, *, table: bool) -> Iterator[s
         yield f"             {tau_text(report.best_tau)} with {changed}"
     took = report.seconds
     yield style.dim(
-        f"cost         {took.passes} drafter passes {took.drafter:.1f} s, target: text "
-        f"{took.generation:.1f} s, features {took.features:.1f} s; longest context {report.reach} tokens"
+        f"cost         {took.passes} drafter passes over {took.anchors} anchors {took.drafter:.1f} s, "
+        f"target: text {took.generation:.1f} s, features {took.features:.1f} s; "
+        f"longest context {report.reach} tokens"
     )
     if report.out_of_time:
         yield style.warn("the budget ended before the search did; --budget-s gives it more")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from truedraft.contract._errors import InputError, PairError
 from truedraft.contract._values import Record, Value, ValueType, format_value
@@ -66,9 +66,15 @@ class Axis:
     def _spread(self, contract: Contract, entries: tuple[Value, ...]) -> tuple[Value, ...]:
         if self.extent == "scalar":
             return entries
-        leader = contract.get("backbone.layers" if self.extent == "layer" else "taps.layers")
-        count = len(leader) if isinstance(leader, tuple) else leader
-        return tuple((entry,) * count for entry in entries) if count and not self.open_length else ()
+        count = self.count(contract)
+        return tuple((entry,) * count for entry in entries) if count else ()
+
+    def count(self, contract: Contract) -> int | None:
+        """Entries of a tuple, one per draft layer or tap; `None` for scalars and where nothing fixes it."""
+        if self.extent == "scalar" or self.open_length:
+            return None
+        leader: Any = contract.get("backbone.layers" if self.extent == "layer" else "taps.layers")
+        return len(leader) if isinstance(leader, tuple) else leader
 
     @property
     def group(self) -> str:

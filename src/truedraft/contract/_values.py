@@ -135,7 +135,7 @@ def format_value(value: Value) -> str:
         return ",".join(format_value(entry) for entry in value) or "(empty)"
     if isinstance(value, Record):
         rest = (f"{k}={format_value(v)}" for k, v in value.items() if k != "kind")
-        return ":".join([str(value["kind"]), *rest])
+        return ":".join([str(value.get("kind", "?")), *rest])
     if value is None:
         return "none"
     if isinstance(value, bool):

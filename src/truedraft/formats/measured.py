@@ -30,7 +30,9 @@ def read_measured(path: Path, contract: Contract) -> dict[str, Sourced]:
         if name not in AXES or not isinstance(entry, dict):
             raise InputError(f"{where}: expected the result of an axis")
         if entry.get("verdict") in DECIDED and _says_more(contract, name, entry):
-            out[name] = measured(_value(name, entry, where), f"{path.name}: {entry.get('reason', '')!s:.200}")
+            out[name] = measured(
+                _value(name, entry, where, contract), f"{path.name}: {entry.get('reason', '')!s:.200}"
+            )
     return out
 
 
@@ -38,11 +40,16 @@ def _says_more(contract: Contract, name: str, entry: dict[str, Any]) -> bool:
     return entry["verdict"] == "contradicted" or name in (*contract.unsettled, *contract.inferred)
 
 
-def _value(name: str, entry: dict[str, Any], where: str) -> Any:
+def _value(name: str, entry: dict[str, Any], where: str, contract: Contract) -> Any:
     axis = AXES[name]
     try:
         value = from_json(entry.get("best"))
     except ValueError as error:
         raise InputError(f"{where}/best: {error}, expected {axis.type.expects}") from None
     axis.check(value, f"{where}/best")
+    count = axis.count(contract)
+    if count is not None and isinstance(value, tuple) and len(value) != count:
+        raise InputError(
+            f"{where}/best: found {len(value)} entries, expected {count} (one per {axis.extent})"
+        )
     return axis.normal(value)

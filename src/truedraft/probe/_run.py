@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from truedraft.contract import SCHEMA, Contract, InputError, Sourced, Value
 from truedraft.models import HFTarget
 from truedraft.models.load_target import make_target
+from truedraft.models.third_party import quiet
 from truedraft.probe.evidence import mean_tau
 from truedraft.probe.features import FeatureStore, Tap
 from truedraft.probe.hypotheses import Doubt, doubts
@@ -31,8 +32,8 @@ class Settings:
     """How a probe is made.
 
     `axes`: axes or groups to probe (all if empty); `tries`: further candidates. `alpha`: chance of any wrong
-    verdict. `budget`: seconds after which no further pass begins. `memory`: bytes of features held in memory.
-    `given`: the prompts are whole texts, nothing is generated.
+    verdict. `budget`: seconds after which no further pass begins. `memory`: bytes of features held in memory;
+    a pass may take a quarter as much. `given`: the prompts are whole texts, nothing is generated.
     """
 
     axes: tuple[str, ...] = ()
@@ -118,7 +119,8 @@ def probe(
     taps = needed_taps(contract, doubts(contract, given.axes, given.tries))
     target = tapped(contract, model, taps)
     with FeatureStore(taps, contract.target.hidden_size, given.memory) as store:
-        sample = Sample(target, store, prompts, given.max_new_tokens, given.seed, given.given)
+        rest = given.memory // 4
+        sample = Sample(target, store, prompts, given.max_new_tokens, given.seed, given.given, rest)
         wiring.attach(*sample.tables)
         return investigate(wiring, sample, given, on_progress)
 
@@ -177,7 +179,8 @@ def tapped(contract: Contract, model: Any, taps: Sequence[Tap]) -> HFTarget | St
     axes = dict(contract.axes)
     axes["taps.layers"] = Sourced("value", tuple(layer for layer, _ in taps))
     axes["taps.state"] = Sourced("value", tuple(state for _, state in taps))
-    return make_target(replace(contract, axes=axes), model)
+    with quiet():
+        return make_target(replace(contract, axes=axes), model)
 
 
 def _named(on_progress: Progress | None, what: str) -> Callable[[int, int], None] | None:

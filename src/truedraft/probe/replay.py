@@ -117,18 +117,22 @@ class Task:
 
 ROWS_TOGETHER = 2048
 ANCHORS_TOGETHER = 64
-"""Context rows and anchors per pass; each anchor holds a copy of its context rows meanwhile."""
+"""Context rows and anchors per pass, at most."""
+
+MEMORY = 2**28
 
 
-def score(drafter: Any, tasks: Sequence[Task]) -> list[Scores]:
+def score(drafter: Any, tasks: Sequence[Task], memory: int = MEMORY) -> list[Scores]:
     """Scores of each task, with the true context rows before every anchor.
 
-    Slots behind a text's end count as misses: compare those that `Text.anchors` allows.
+    `memory`: bytes that the anchors of one pass may take, each with a copy of its context rows and with its
+    logits; one anchor always runs. Slots behind a text's end count as misses: compare those that
+    `Text.anchors` allows.
     """
     out: list[Scores] = []
     with torch.inference_mode():
         for group in _groups(tasks):
-            out += _scored(drafter, group)
+            out += _scored(drafter, group, memory)
     return out
 
 
@@ -146,7 +150,7 @@ def _groups(tasks: Sequence[Task]) -> Iterator[list[Task]]:
         yield group
 
 
-def _scored(drafter: Any, group: Sequence[Task]) -> list[Scores]:
+def _scored(drafter: Any, group: Sequence[Task], memory: int) -> list[Scores]:
     cache = drafter.new_cache()
     ahead = int(drafter.needs_anchor_features)
     contexts, forks, truth = [], [], []
@@ -159,18 +163,26 @@ def _scored(drafter: Any, group: Sequence[Task]) -> list[Scores]:
         forks += [(whole, anchor, ids) for anchor in task.anchors]
         truth += [known[anchor + 1 : anchor + 1 + drafter.proposals] for anchor in task.anchors]
     drafter.extend(contexts, cache)
+    together = _together(drafter, cache, contexts, memory)
     parts = []
-    for begin in range(0, len(forks), ANCHORS_TOGETHER):
-        rounds = [
-            _fork(cache, *fork, ahead, group[0].taps) for fork in forks[begin : begin + ANCHORS_TOGETHER]
-        ]
-        wanted = torch.stack(truth[begin : begin + ANCHORS_TOGETHER])
+    for begin in range(0, len(forks), together):
+        rounds = [_fork(cache, *fork, ahead, group[0].taps) for fork in forks[begin : begin + together]]
+        wanted = torch.stack(truth[begin : begin + together])
         forced = _Forced(wanted, drafter.target_ids, drafter.contract.target.vocab_size)
         drafter.draft(rounds, cache, forced)
         for turn in rounds:
             cache.close(turn.sequence)
         parts.append(forced.scores)
     return _split(joined(parts), [len(task.anchors) for task in group])
+
+
+def _together(drafter: Any, cache: Any, contexts: Sequence[Round], memory: int) -> int:
+    """Anchors per pass."""
+    longest = max(contexts, key=lambda turn: turn.anchor_position)
+    row = cache.keys(longest.sequence)[:, :, :1]
+    context = 2 * row.numel() * row.element_size() * longest.anchor_position
+    logits = 4 * drafter.proposals * drafter.contract["head.vocabulary"] * len(TEMPERATURES)
+    return int(min(max(memory // (context + logits), 1), ANCHORS_TOGETHER))
 
 
 def _fork(cache: Any, whole: int, anchor: int, ids: Tensor, ahead: int, taps: Tensor) -> Round:

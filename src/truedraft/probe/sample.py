@@ -15,7 +15,7 @@ from truedraft.decode import Decoder, feed
 from truedraft.models import HFTarget
 from truedraft.probe.evidence import PromptScores
 from truedraft.probe.features import FeatureStore
-from truedraft.probe.replay import Task, Text, score
+from truedraft.probe.replay import MEMORY, Task, Text, score
 from truedraft.probe.wiring import Wired
 
 if TYPE_CHECKING:
@@ -60,12 +60,13 @@ def looks(prompts: int) -> list[Look]:
 
 @dataclass
 class Seconds:
-    """Where the time of a probe went, in seconds, and how many drafter passes there were."""
+    """Where the time of a probe went, in seconds; drafter passes, and anchors drafted at in all of them."""
 
     generation: float = 0.0
     features: float = 0.0
     drafter: float = 0.0
     passes: int = 0
+    anchors: int = 0
 
 
 @dataclass
@@ -73,7 +74,7 @@ class Sample:
     """The prompts in random order, and what is known of their texts so far.
 
     `target` must tap what `store` keeps. `given`: the prompts are whole texts, nothing is generated.
-    `proposals`: slots behind each anchor whose truth is known.
+    `memory`: bytes that a drafter's pass may take. `proposals`: slots behind each anchor with known truth.
     """
 
     target: HFTarget | StatefulTarget
@@ -82,6 +83,7 @@ class Sample:
     max_new_tokens: int
     seed: int
     given: bool = False
+    memory: int = MEMORY
     proposals: int = 1
     texts: list[Text] = field(default_factory=list)
     seconds: Seconds = field(default_factory=Seconds)
@@ -166,7 +168,8 @@ class Sample:
         for index, anchors in self.chosen:
             taps = self.store.get(self._place(index), wired.taps).to(self.target.device)
             tasks.append(Task(self.texts[index], anchors, taps))
-        out = score(wired.drafter, tasks)
+        out = score(wired.drafter, tasks, self.memory)
         self.seconds.drafter += time.perf_counter() - begin
         self.seconds.passes += 1
+        self.seconds.anchors += sum(len(anchors) for _, anchors in self.chosen)
         return out

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from truedraft.contract import AXES, Contract, InputError, UndecidedError, Value
 from truedraft.probe.evidence import Comparison, PromptScores, compare
 from truedraft.probe.hypotheses import Doubt, is_leak
+from truedraft.probe.rivals import Rivals, comes_first
 from truedraft.probe.sample import Sample
 from truedraft.probe.wiring import Wired, Wiring
 from truedraft.stats import spent
@@ -28,6 +29,9 @@ MARGIN = 0.01
 
 STEPS = 12
 """Longest ascent; every step settles one fault."""
+
+AGAINST = 0.05
+"""One-sided p from which acceptance contradicts what log-probability says."""
 
 PROMISING = 1.5
 """Standard errors by which a step of the exploration must look better."""
@@ -54,6 +58,13 @@ class Judged:
         return above and is_leak(self.comparison.axis, self.comparison.value)
 
     @property
+    def disputed(self) -> bool:
+        """Log-probability says one thing significantly, and acceptance the opposite."""
+        log_q, accepted = self.comparison.log_q, self.comparison.accepted
+        up = log_q.p_above < self.p_limit and accepted.p_below < AGAINST
+        return up or (log_q.p_below < self.p_limit and accepted.p_above < AGAINST)
+
+    @property
     def equal(self) -> bool:
         """The difference is known to be smaller than `MARGIN`."""
         interval = self.comparison.log_q.interval()
@@ -77,6 +88,7 @@ class Search:
     current: dict[str, Value] = field(default_factory=dict)
     judged: dict[tuple[str, Value], Judged] = field(default_factory=dict)
     refused: dict[tuple[str, Value], str] = field(default_factory=dict)
+    rivals: Rivals = field(default_factory=Rivals)
     sweeps: int = 0
     out_of_time: bool = False
 
@@ -108,6 +120,15 @@ class Search:
             if not found or self._late():
                 return
             step = max(found, key=lambda c: c.log_q.mean)
+            self.rivals.remember(step, found)
+            self._take(step)
+
+    def _take(self, step: Comparison) -> None:
+        """Give an axis another value, which may be the contract's own again."""
+        own = next((d for d in self.doubts if d.axis == step.axis and not d.open), None)
+        if own is not None and own.value == step.value:
+            self.current.pop(step.axis, None)
+        else:
             self.current[step.axis] = step.value
 
     def look(self, *, last: bool) -> None:
@@ -123,14 +144,35 @@ class Search:
     def _moved(self, better: Comparison | None, last: bool) -> bool:
         """Take a step forward, or one back to what the contract says."""
         if better is not None:
-            self.current[better.axis] = better.value
+            self._take(better)
         else:
             back = next((d for d in self.doubts if self._is_unproven(d, last)), None)
-            if back is None:
+            if back is not None:
+                del self.current[back.axis]
+            elif not self._swapped():
                 return False
-            del self.current[back.axis]
         self.judged.clear()
         return True
+
+    def _swapped(self) -> bool:
+        """Move another axis instead of one that was moved, if that is better, or as good and earlier."""
+        self.rivals.shown.clear()
+        for doubt in self.doubts:
+            if doubt.open or doubt.axis not in self.current:
+                continue
+            rest = {axis: value for axis, value in self.current.items() if axis != doubt.axis}
+            for axis, value in self.rivals.steps.get(doubt.axis, ()):
+                if axis in self.current or (axis, value) in self.refused:
+                    continue
+                found = compare(axis, value, self.scores(self.current), self.scores({**rest, axis: value}))
+                judged = _judge(found, spent(self.alpha, self.sweeps))
+                if judged.better or (judged.equal and comes_first(axis, doubt.axis)):
+                    self.rivals.swapped(doubt.axis, self.current[doubt.axis], axis)
+                    self.current = {**rest, axis: value}
+                    return True
+                if not judged.worse:
+                    self.rivals.shown.setdefault(doubt.axis, []).append(found)
+        return False
 
     def _is_unproven(self, doubt: Doubt, last: bool) -> bool:
         """Whether the axis was moved, though the contract's value is as good as far as anybody can tell."""
@@ -182,7 +224,10 @@ class Search:
         for comparison in found:
             self.judged[comparison.axis, comparison.value] = _judge(comparison, limit)
         better = [c for c in found if self.judged[c.axis, c.value].better]
-        return max(better, key=lambda c: c.log_q.mean, default=None)
+        best = max(better, key=lambda c: c.log_q.mean, default=None)
+        if best is not None:
+            self.rivals.remember(best, better)
+        return best
 
     def _compared(self, todo: Sequence[tuple[str, Value]]) -> list[Comparison]:
         """Candidates against the current wiring, as far as the time allows."""
@@ -219,14 +264,14 @@ def _promising(comparison: Comparison) -> bool:
 
 
 def _judge(comparison: Comparison, limit: float) -> Judged:
-    """Better needs both measures: log-probability significantly, acceptance at least not against it."""
+    """Both measures are needed: log-probability significantly, acceptance at least not against it."""
     log_q, accepted = comparison.log_q, comparison.accepted
-    against = accepted.p_below < 0.05
     better = (
         comparison.exercised
         and not is_leak(comparison.axis, comparison.value)
         and log_q.mean > MARGIN
         and log_q.p_above < limit
-        and not against
+        and accepted.p_below >= AGAINST
     )
-    return Judged(comparison, better, comparison.exercised and log_q.p_below < limit, limit)
+    worse = comparison.exercised and log_q.p_below < limit and accepted.p_above >= AGAINST
+    return Judged(comparison, better, worse, limit)

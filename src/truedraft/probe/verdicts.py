@@ -178,7 +178,11 @@ def _reason(
     if idle:
         return "undecided", idle
     if not doubt.open and best != doubt.value:
-        return "contradicted", f"{format_value(best)} is better: {_gain(search, doubt, best)}"
+        instead = "".join(
+            f"; or it is {c.axis}={format_value(c.value)} instead, as good an explanation ({_nats(c.log_q)})"
+            for c in search.rivals.shown.get(doubt.axis, ())
+        )
+        return "contradicted", f"{format_value(best)} is better: {_gain(search, doubt, best)}{instead}"
     if not judged:
         refused = [why for (axis, _), why in search.refused.items() if axis == doubt.axis]
         return "undecided", f"no other value can be built: {refused[0]}" if refused else "the time ran out"
@@ -188,8 +192,8 @@ def _reason(
             return "undecided", "the time ran out before every value was tried"
         if is_leak(doubt.axis, best):
             return "undecided", (
-                f"{format_value(best)} shows the drafter more than drafting has, so that doing better with it is "
-                "no evidence"
+                f"{format_value(best)} shows the drafter more than drafting has, so that doing better "
+                "with it is no evidence"
             )
         count = f"{len(exercised)} other value{'s' if len(exercised) > 1 else ''}"
         return "supported", f"better than {count}, the closest by {_closest(exercised)}"
@@ -229,6 +233,9 @@ def _open_question(axis: str, value: Value, judged: Judged) -> str:
     text, log_q = format_value(value), judged.comparison.log_q
     if is_leak(axis, value):
         return f"{text} shows the drafter more than drafting has ({_nats(log_q)}): no evidence"
+    if judged.disputed:
+        drafts = f"{judged.comparison.accepted.mean:+.2f} drafts per round"
+        return f"{text} differs by {_nats(log_q)}, but by {drafts}: the measures disagree"
     needed = log_q.units_needed(judged.p_limit)
     more = (
         f"about {needed} prompts would decide"

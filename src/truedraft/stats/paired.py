@@ -1,8 +1,9 @@
 """Means over prompts with t intervals: the prompt is the unit, not the verify step.
 
-Steps of one generation resemble each other, so counting them as independent gives false alarms in a third of
-all comparisons of equal arms (simulated in `tests/stats`). Paired differences per prompt take the prompt's
-difficulty out. Source: Miller, "Adding Error Bars to Evals" (arXiv 2411.00640), sections 2.2 and 4.
+Steps of one generation resemble each other: on the bundled pairs, differences at two anchors of one text
+correlate by 0 to 0.12. At 0.1 and 32 steps per prompt, counting steps as independent gives false alarms in a
+third of all comparisons of equal arms (simulated in `tests/stats`). Paired differences per prompt take the
+prompt's difficulty out. Source: Miller, "Adding Error Bars to Evals" (arXiv 2411.00640), sections 2.2 and 4.
 """
 
 from __future__ import annotations
@@ -53,10 +54,10 @@ class Estimate:
         if self.units < 2 or self.mean == 0:
             return None
         spread = self.error * math.sqrt(self.units)
-        for units in np.unique(np.geomspace(2, 1e5, 400).astype(int)).tolist():
-            if stats.t.sf(abs(self.mean) / max(spread, 1e-300) * math.sqrt(units), units - 1) <= p:
-                return int(units)
-        return None
+        units = np.unique(np.geomspace(2, 1e5, 400).astype(int))
+        levels = stats.t.sf(abs(self.mean) / max(spread, 1e-300) * np.sqrt(units), units - 1)
+        enough = units[levels <= p]
+        return int(enough[0]) if len(enough) else None
 
 
 def estimate(values: Sequence[float] | NDArray[np.float64]) -> Estimate:

@@ -1,0 +1,7 @@
+"""Live measurement of an OpenAI-compatible server: fixed prompts, its counters before and after."""
+
+from truedraft.measure.server.address import Address, fetch
+from truedraft.measure.server.reply import Ask, Reply
+from truedraft.measure.server.run import Pass, Settings, run_server
+
+__all__ = ["Address", "Ask", "Pass", "Reply", "Settings", "fetch", "run_server"]

@@ -1,0 +1,249 @@
+"""A measurement of a running server, in one pass or in two over the same prompts: cold, then warm.
+
+The counters of `/metrics` are read before and after each pass; per-request counts are taken where the server
+sends them. Counters see everybody's requests: if the server generated more tokens than were asked for here,
+it says so.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from truedraft.contract import AcceptanceRecord, InputError
+from truedraft.measure.server.address import Address, fetch
+from truedraft.measure.server.load import ask_all
+from truedraft.measure.server.reply import Ask, Reply
+from truedraft.measure.sources.json_source import walk
+from truedraft.measure.sources.lines import cleaned
+from truedraft.measure.sources.observation import Item, Notice, Observation, Request
+from truedraft.measure.sources.prometheus import Reader as Scrape
+from truedraft.measure.sources.prometheus_text import generated_tokens
+from truedraft.measure.sources.summary import Summary
+
+SETTLE = 0.2
+MOST_SETTLES = 15
+"""Counters may lag behind the last answer: they are read until two readings agree, for at most 3 s."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the prompts are sent. `thinking`: `None` leaves it to the server's template."""
+
+    model: str
+    api: str = "chat"
+    concurrency: int = 1
+    temperature: float = 0.0
+    seed: int | None = None
+    max_new_tokens: int = 256
+    thinking: bool | None = None
+    repeat_prefix: bool = False
+    cache_salt: bool = False
+    timeout: float = 600.0
+
+    def body(self, salt: str) -> dict[str, Any]:
+        """What every request carries beside its prompt."""
+        body: dict[str, Any] = {
+            "model": self.model,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "max_tokens": self.max_new_tokens,
+            "temperature": self.temperature,
+        }
+        if self.seed is not None:
+            body["seed"] = self.seed
+        if self.thinking is not None:
+            body["chat_template_kwargs"] = {"enable_thinking": self.thinking}
+        if salt:
+            body["cache_salt"] = salt
+        return body
+
+
+@dataclass
+class Pass:
+    """One pass over the prompts. `name`: `all`, `cold` or `warm`. `summary`: what its figures say."""
+
+    name: str
+    seconds: float
+    replies: list[Reply]
+    summary: Summary = field(default_factory=lambda: Summary(keep_records=True))
+
+    @property
+    def failed(self) -> list[Reply]:
+        """Replies without a whole answer."""
+        return [reply for reply in self.replies if reply.error]
+
+    def total(self, name: str) -> int | None:
+        """Sum of a token count over all whole replies; `None` if any does not tell it."""
+        counts = [getattr(reply, name) for reply in self.replies if not reply.error]
+        return sum(counts) if counts and None not in counts else None
+
+    def to_json(self) -> dict[str, Any]:
+        """An entry of `passes`."""
+        times = sorted(r.first for r in self.replies if r.first is not None and not r.error)
+        return {
+            "name": self.name,
+            "requests": len(self.replies),
+            "failed": len(self.failed),
+            "seconds": self.seconds,
+            "median_seconds_to_first_token": times[len(times) // 2] if times else None,
+            "prompt_tokens": self.total("prompt_tokens"),
+            "cached_tokens": self.total("cached_tokens"),
+            "completion_tokens": self.total("output_tokens"),
+            "acceptance": self.summary.acceptance.to_json(),
+        }
+
+
+def model_of(address: Address) -> str:
+    """The first model that the server lists."""
+    where = f"{address}/v1/models"
+    try:
+        found = json.loads(fetch(address, "/v1/models"))
+        return str(found["data"][0]["id"])
+    except (ValueError, KeyError, IndexError, TypeError):
+        raise InputError(f"{where}: found no list of models, expected one or --model NAME") from None
+
+
+def run_server(
+    address: Address, asks: Sequence[Ask], settings: Settings, on_reply: Callable[[], None] = lambda: None
+) -> list[Pass]:
+    """One pass, or with `repeat_prefix` two. Raises `InputError` if no request of a pass gets an answer."""
+    salt = secrets.token_hex(8) if settings.cache_salt else ""
+    passes = []
+    for name in ("cold", "warm") if settings.repeat_prefix else ("all",):
+        before, begin = _scrape(address), time.monotonic()
+        replies = ask_all(
+            address,
+            settings.api,
+            asks,
+            settings.body(salt),
+            concurrency=settings.concurrency,
+            timeout=settings.timeout,
+            on_reply=on_reply,
+        )
+        done = Pass(name, time.monotonic() - begin, replies)
+        if len(done.failed) == len(replies):
+            raise InputError(f"{address}: no request was answered ({replies[0].error:.300})")
+        after = _settled(address) if before is not None else None
+        done.summary.take(_items(done, settings, address, before, after))
+        done.summary.settle()
+        passes.append(done)
+    return passes
+
+
+def _items(
+    done: Pass, settings: Settings, address: Address, before: bytes | None, after: bytes | None
+) -> Iterator[Item]:
+    for reply in done.replies:
+        if reply.error:
+            yield Notice(reply.ask.prompt_id, "failed", f"no whole answer ({reply.error:.200})")
+        else:
+            yield from _per_request(reply, done.name, settings)
+    if before is None or after is None:
+        yield Notice(f"{address}/metrics", "counters", "no counters: only per-request counts are known")
+        return
+    scrapes = [_read(text, f"{address}/metrics") for text in (before, after)]
+    scrapes[1].before = scrapes[0].series()
+    for item in scrapes[1].finish():
+        if isinstance(item, Observation) and item.scope != "difference":
+            continue  # gauges of the last interval, and counters that were reset: not this pass
+        yield (
+            replace(item, record=_counter_record(item, done.name, settings))
+            if isinstance(item, Observation) and item.table
+            else item
+        )
+    counted = [generated_tokens(text) for text in (before, after)]
+    asked = done.total("output_tokens")
+    if counted[0] is not None and counted[1] is not None and asked is not None:
+        others = counted[1] - counted[0] - asked
+        if others > 0 and not done.failed:
+            yield Notice(
+                f"{address}/metrics",
+                "traffic",
+                f"the server generated {others} tokens more than were asked for here: "
+                "its counters hold other requests too",
+            )
+    cached = done.total("cached_tokens")
+    if done.name == "cold" and cached:
+        yield Notice(done.name, "cold", f"{cached} prompt tokens were cached already: the pass is not cold")
+    if done.name == "warm" and cached == 0:
+        yield Notice(done.name, "warm", "no prompt token was cached: the pass is not warm")
+
+
+def _per_request(reply: Reply, name: str, settings: Settings) -> Iterator[Item]:
+    for chunk in reply.chunks:
+        for item in walk(chunk, f"{name} {reply.ask.prompt_id}"):
+            if not isinstance(item, Observation):
+                yield item
+                continue
+            asked = Request(
+                request_id=reply.request_id,
+                prompt_id=reply.ask.prompt_id,
+                prompt_tokens=_first(reply.prompt_tokens, item.request.prompt_tokens),
+                cached_tokens=_first(reply.cached_tokens, item.request.cached_tokens),
+                output_tokens=_first(reply.output_tokens, item.request.output_tokens),
+                started=reply.started,
+                category=reply.ask.category,
+            )
+            item = replace(item, request=asked)
+            yield replace(item, record=_record(item, name, settings, reply.output_hash))
+
+
+def _first(*values: int | None) -> int | None:
+    return next((value for value in values if value is not None), None)
+
+
+def _counter_record(seen: Observation, name: str, settings: Settings) -> AcceptanceRecord | None:
+    return _record(replace(seen, request=Request(request_id=f"{name} {seen.series}")), name, settings, "")
+
+
+def _record(seen: Observation, name: str, settings: Settings, output_hash: str) -> AcceptanceRecord | None:
+    from truedraft.measure.sources.records import record_of
+
+    record = record_of(seen)
+    if record is None:
+        return None
+    return replace(
+        record,
+        arm="" if name == "all" else name,
+        batch_size=settings.concurrency,
+        temperature=settings.temperature,
+        seed=settings.seed,
+        output_hash=output_hash,
+    )
+
+
+def _scrape(address: Address) -> bytes | None:
+    try:
+        return fetch(address, "/metrics")
+    except InputError:
+        return None
+
+
+def _settled(address: Address) -> bytes | None:
+    """`/metrics` once its counters stand still."""
+    last: bytes | None = None
+    for _ in range(MOST_SETTLES):
+        now = _scrape(address)
+        if now is None or (last is not None and _counters(now) == _counters(last)):
+            return now
+        last = now
+        time.sleep(SETTLE)
+    return last
+
+
+def _counters(text: bytes) -> list[bytes]:
+    return [line for line in text.split(b"\n") if b"spec_decode_num_" in line]
+
+
+def _read(text: bytes, where: str) -> Scrape:
+    reader = Scrape(where)
+    for number, line in enumerate(text.split(b"\n"), 1):
+        if b"spec_decode_num_" in line or b"process_start_time" in line:
+            for _ in reader.feed(number, cleaned(line)):
+                pass
+    return reader

@@ -1,0 +1,137 @@
+"""Lines of logs as people hand them over: coloured, quoted, wrapped, cut, mixed with each other.
+
+A statement of a log is joined from its lines and then read without any white space: wherever a terminal, a
+mailer or a forum broke it, the text is the same again, and no number can end early at a line's end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+Line = tuple[int, str]
+"""Number from 1, and text without line end."""
+
+MOST_PARTS = 12
+"""Lines that one statement may be wrapped into."""
+
+MOST_CHARACTERS = 4000
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-Z\\-_]|\x9b[0-9;?]*[@-~]|\u241b\[[0-9;]*m")
+_QUOTE = re.compile(r"^\s*(?:[>│┃|]\s?)+")
+_PREFIX = re.compile(
+    r"""^\s*(?:
+        \([\w.-]+\s+pid=\d+\)                       # vLLM's processes
+      | [\w.-]+\s*\|\s                              # docker compose
+      | (?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL)[\s:]
+      | \[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d             # dates
+      | \d\d-\d\d\ \d\d:\d\d:\d\d
+      | \d+\.\d+\.\d+\.\d+\ [A-Z]\                  # llama.cpp's clock
+      | (?:slot|srv|llama_\w+|common_\w+|spec)[\s:]
+    )""",
+    re.VERBOSE,
+)
+
+
+def cleaned(raw: bytes) -> str:
+    """A line as text: colours, carriage returns and quotation marks of replies taken away."""
+    text = raw.decode("utf-8", errors="replace").replace("\x00", "")
+    text = _ANSI.sub("", text.rstrip("\r\n")).rpartition("\r")[2]  # a progress bar overwrites its line
+    return _QUOTE.sub("", text)
+
+
+def squeezed(text: str) -> str:
+    """`text` without white space."""
+    return "".join(text.split())
+
+
+def begins_a_line(text: str) -> bool:
+    """Whether a logger began a new line here, so that it continues no earlier one."""
+    return _PREFIX.match(text) is not None
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement of a log. `text` is squeezed and begins with the anchor; `number`: its first line.
+
+    `whole`: it has its end. Else, or if it was put together beside another one that was cut, `text` is what
+    its first line holds: what follows may belong to the other.
+    """
+
+    number: int
+    text: str
+    whole: bool
+
+
+class Joiner:
+    """Puts the statements of one kind together again.
+
+    `anchor` begins a statement; `ends(squeezed)` says that nothing is missing; `pieces` matches what remains
+    of one whose beginning is lost.
+    """
+
+    def __init__(self, anchor: re.Pattern[str], ends: Callable[[str], bool], pieces: re.Pattern[str]) -> None:
+        self._anchor, self._ends, self._pieces = anchor, ends, pieces
+        self._number, self._parts = 0, list[str]()
+        self._previous = ""
+        self._cut = -MOST_PARTS
+        self.lost: list[int] = []
+        """Lines that hold pieces of a statement whose beginning is missing; the reader takes them away."""
+
+    def feed(self, number: int, line: str) -> Iterator[Statement]:
+        """Statements that are complete, or cut off, once this line is known."""
+        starts = [match.start() for match in self._anchor.finditer(line)]
+        previous, self._previous = self._previous, line[-100:]
+        if not starts and not self._parts and not begins_a_line(line):
+            joined = previous + line.lstrip()
+            broken = self._anchor.search(joined)  # the anchor itself was wrapped
+            if broken:
+                number, line, starts = number - 1, joined, [broken.start()]
+        if not starts:
+            yield from self._continue(number, line)
+            return
+        yield from self.flush()
+        if self._pieces.search(line[: starts[0]]):
+            self.lost.append(number)
+        for start, end in zip(starts, [*starts[1:], len(line)], strict=True):
+            yield from self.flush()
+            self._number, self._parts = number, [line[start:end]]
+            if self._ended():
+                yield from self.flush()
+
+    def _continue(self, number: int, line: str) -> Iterator[Statement]:
+        if not self._parts:
+            if self._pieces.search(line):
+                self.lost.append(number)
+            return
+        full = len(self._parts) == MOST_PARTS or sum(map(len, self._parts)) > MOST_CHARACTERS
+        if not line.strip() or begins_a_line(line) or full:
+            yield from self.flush()
+            if self._pieces.search(line):
+                self.lost.append(number)
+            return
+        self._parts.append(line)
+        if self._ended():
+            yield from self.flush()
+
+    def _ended(self) -> bool:
+        return self._ends(squeezed(" ".join(self._parts)))
+
+    @property
+    def pending(self) -> bool:
+        """Whether a statement is open."""
+        return bool(self._parts)
+
+    def flush(self) -> Iterator[Statement]:
+        """What is still open, as far as it came."""
+        if not self._parts:
+            return
+        whole = self._ended()
+        beside = len(self._parts) > 1 and self._number - self._cut <= MOST_PARTS
+        if not whole:
+            self._cut = self._number
+        whole = whole and not beside
+        text = squeezed(" ".join(self._parts) if whole else self._parts[0])
+        self._parts = []
+        yield Statement(self._number, text, whole)
