@@ -13,9 +13,9 @@ from truedraft.contract import AcceptanceRecord
 
 # 1000 rounds whose survival at draft 0 and τ are those of the founding reports (K = 5).
 FOUNDING = {
-    "native": (0.756, 2.97, (244, 203, 180, 160, 102, 111)),
-    "aux fix": (0.780, 3.19, (220, 180, 160, 150, 140, 150)),
-    "aux and rope fix": (0.774, 3.16, (226, 180, 166, 148, 140, 140)),
+    "native": (0.756, 2.97, (244, 239, 144, 160, 102, 111)),
+    "aux fix": (0.780, 3.19, (220, 210, 140, 160, 130, 140)),
+    "aux and rope fix": (0.774, 3.16, (226, 236, 110, 148, 140, 140)),
 }
 
 

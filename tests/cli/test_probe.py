@@ -55,7 +55,7 @@ SCHEMA: dict[str, Any] = {
 def prompt_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six prompts of 40 tokens."""
     path = tmp_path_factory.mktemp("prompts") / "prompts.jsonl"
-    path.write_text("".join(json.dumps({"tokens": prompt[-40:]}) + "\n" for prompt in prompts()[:6]))
+    path.write_text("".join(json.dumps({"tokens": prompt[-72:]}) + "\n" for prompt in prompts()[:6]))
     return path
 
 
@@ -161,6 +161,7 @@ def test_without_time_nothing_is_decided(capsys: Any, prompt_file: Path) -> None
         (("--try", "attention.window=1,2"), "found 2 entries, expected 1 or 3 (one per layer)"),
         (("--set", "rope.theta=x"), "rope.theta: found 'x', expected a positive number"),
         (("--budget-s", -1), "--budget-s"),
+        (("--budget-s", "nan"), "--budget-s"),
         (("--memory-mb", -1), "--memory-mb"),
         (("--seed", "x"), "--seed"),
         (("--prompts", "absent.jsonl"), "absent.jsonl: No such file or directory, expected a prompt file"),
@@ -249,7 +250,7 @@ def test_an_open_axis_is_measured_and_the_contract_takes_it(capsys: Any, tmp_pat
     axis, change, is_right = OPEN[name]
     draft = copied(name, tmp_path / "draft", change)
     assert run(capsys, draft)[0] == 3
-    report = probed(draft, axes=(axis,), count=16)
+    report = probed(draft, axes=(axis,), count=14)
     verdict = next(v for v in report.axes if v.axis == axis)
     file = tmp_path / "report.json"
     file.write_text(json.dumps(report.to_json()))

@@ -244,7 +244,7 @@ def test_equal_wirings_are_rarely_told_apart() -> None:
     """All candidates differ by noise of mean 0: any verdict is an error, at most alpha of all probes."""
     made: Any = FakeWiring()
     wrong = 0
-    for seed in range(100):
+    for seed in range(60):
         rng = np.random.default_rng(seed)
         laws: dict[Any, list[tuple[float, int]]] = {}
 
@@ -259,4 +259,4 @@ def test_equal_wirings_are_rarely_told_apart() -> None:
         found = report(law, SLOT, "block.position_offset", wiring=made)
         assert found.sweeps >= 2  # nothing was settled by the first look
         wrong += found.decided
-    assert wrong <= 8
+    assert wrong <= 7

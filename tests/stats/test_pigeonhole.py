@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from truedraft.stats.components import components
-from truedraft.stats.contrast import independent
+from truedraft.stats.contrast import Contrast, independent
 from truedraft.stats.figures import Sums
 from truedraft.stats.pigeonhole import Resampled, pigeonhole
 
@@ -63,8 +63,11 @@ def test_cells_are_counted_three_times_and_taken_out_twice() -> None:
     # Boots' variances hold the cells once, the prompts' too, and every resample adds them once more.
     assert drawn == pytest.approx(boots + across.prompts + cells, rel=0.08)
     left = math.sqrt(drawn - 2 * cells)
-    expansion = math.sqrt(12 / 11) * stats.t.ppf(0.975, independent(a.per_boot, b.per_boot).df) / 1.959964
-    assert found.error() == pytest.approx(left * expansion, rel=0.01)
+    assert found.error() == pytest.approx(left * math.sqrt(12 / 11), rel=0.01)
+    df = independent(a.per_boot, b.per_boot).df
+    assert found.expansion == pytest.approx(stats.t.ppf(0.975, df) / 1.959964)
+    low, high = found.interval()
+    assert high - low == pytest.approx(2 * stats.t.ppf(0.975, df) * found.error(), rel=0.05)
 
 
 def test_the_same_seed_draws_the_same_and_figures_share_draws() -> None:
@@ -76,13 +79,13 @@ def test_the_same_seed_draws_the_same_and_figures_share_draws() -> None:
 
 def test_intervals_and_p_by_hand() -> None:
     """Resamples 1 … 99 of the difference around 50 with width 1: 5 % and 95 % quantiles, shares."""
-    found = Resampled(100.0, 150.0, np.full(99, 100.0), 100.0 + np.arange(1, 100), 1.0, 10.0)
+    found = Resampled(100.0, 150.0, np.full(99, 100.0), 100.0 + np.arange(1, 100), 1.0, 1.0, 10.0)
     assert found.interval(0.9) == pytest.approx((5.9, 94.1))
     assert found.p == pytest.approx(2 * 1 / 100)
     assert found.p_beyond(0.5) == pytest.approx(51 / 100)  # 50 resamples reach 150 or more
     between = found.ratio_interval(0.9)
     assert between == pytest.approx((1.059, 1.941), abs=1e-5)  # quantiles of logarithms
-    assert replace(found, width=0.5).interval(0.9) == pytest.approx((27.95, 72.05))
+    assert replace(found, width=0.25, expansion=2).interval(0.9) == pytest.approx((27.95, 72.05))
 
 
 def test_a_zero_figure_has_no_ratio() -> None:
@@ -98,3 +101,13 @@ def test_arms_that_are_the_same_differ_by_nothing() -> None:
         (found,) = pigeonhole([(a, a)], pairs=pairs, resamples=500)
         assert found.difference == 0
         assert found.p > 0.9
+
+
+def test_a_figure_that_resamples_lack_keeps_t() -> None:
+    """Each boot offers the draft in one round of one prompt: a third of the resamples have none."""
+    offered = np.zeros((12, 30))
+    offered[:, 4] = 1
+    rare = Sums("conditional", 6, offered * np.linspace(0, 1, 12)[:, None], offered)
+    usual = Sums("tau", None, np.ones((12, 30)), np.ones((12, 30)), 1.0)
+    kinds = [type(test) for test in pigeonhole([(rare, rare), (usual, usual)], pairs=False, resamples=200)]
+    assert kinds == [Contrast, Resampled]

@@ -48,6 +48,24 @@ def records_in(path: Path) -> Iterator[AcceptanceRecord]:
         raise InputError(f"{path}: found no record, expected one JSON object per line")
 
 
+def _booted(files: Iterable[Path], boots_from_files: bool) -> Iterator[tuple[AcceptanceRecord, str]]:
+    """Records and their boots. Two files with one prompt of one boot are refused.
+
+    It may be two boots under one name; the `InputError` names both files.
+    """
+    seen: dict[tuple[str, str, str], Path] = {}
+    for position, path in enumerate(files, start=1):
+        for record in records_in(path):
+            boot = f"file {position}" if boots_from_files or not record.boot else record.boot
+            first = seen.setdefault((record.arm, boot, record.prompt_id), path)
+            if first != path:
+                raise InputError(
+                    f"{path}: found prompt {record.prompt_id!r:.80} of boot {boot!r:.40}, as in {first}, "
+                    "expected another boot or arm in every file, or --boots-from-files"
+                )
+            yield record, boot
+
+
 def read_arm(name: str, files: Iterable[Path], only: str | None, *, boots_from_files: bool) -> Arm:
     """One arm from its files. `only`: the value of `arm` in the records that are wanted; `None`: all are.
 
@@ -55,12 +73,10 @@ def read_arm(name: str, files: Iterable[Path], only: str | None, *, boots_from_f
     Raises `InputError` for a bad line, for an arm that is not there, or for arms that nobody chose between.
     """
     arm, found = Arm(name), dict[str, str]()
-    for position, path in enumerate(files, start=1):
-        of_file = f"file {position}"
-        for record in records_in(path):
-            found.setdefault(record.arm, str(path))
-            if only is None or record.arm == only:
-                arm.add(record, of_file if boots_from_files or not record.boot else record.boot)
+    for record, boot in _booted(files, boots_from_files):
+        found.setdefault(record.arm, name)
+        if only is None or record.arm == only:
+            arm.add(record, boot)
     if only is not None and only not in found:
         there = ", ".join(repr(name)[:40] for name in list(found)[:8])
         raise InputError(f"{name}: found no record with arm {only!r:.80}, only {there}")
@@ -96,9 +112,6 @@ def percentage(text: str, option: str) -> float:
 def read_arms(files: Iterable[Path], *, boots_from_files: bool) -> list[Arm]:
     """One arm per value of `arm` in the records, boots as for `read_arm`."""
     arms: dict[str, Arm] = {}
-    for position, path in enumerate(files, start=1):
-        of_file = f"file {position}"
-        for record in records_in(path):
-            arm = arms.setdefault(record.arm, Arm(f"arm {record.arm!r:.40}"))
-            arm.add(record, of_file if boots_from_files or not record.boot else record.boot)
+    for record, boot in _booted(files, boots_from_files):
+        arms.setdefault(record.arm, Arm(f"arm {record.arm!r:.40}")).add(record, boot)
     return list(arms.values())

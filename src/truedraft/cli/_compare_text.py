@@ -23,10 +23,7 @@ def comparison_lines(result: Comparison, style: Style) -> Iterator[str]:
     """Headings, a line per figure, and what the figures rest on."""
     table = [("", *(f"{arm.name} ({_count(len(arm.boots), 'boot')})" for arm in (result.a, result.b)), "")]
     rows = _chosen(result)
-    table += [
-        (_title(row), _estimate(row.a), _estimate(row.b), _change(row, bool(result.design.tau_only)))
-        for row in rows
-    ]
+    table += [(_title(row), _estimate(row.a), _estimate(row.b), _change(row)) for row in rows]
     texts = [tuple(printable(cell) for cell in line) for line in table]
     widths = [max(len(line[i]) for line in texts) for i in range(3)]
     for number, line in enumerate(texts):
@@ -66,7 +63,7 @@ def _estimate(estimate: ArmEstimate) -> str:
     return f"{estimate.value:.3f} ± {(interval[1] - estimate.value) / estimate.value:.1%}"
 
 
-def _change(row: Row, note: bool) -> str:
+def _change(row: Row) -> str:
     test = row.test
     if test is None:
         by = f"{row.b.value / row.a.value - 1:+.1%}" if row.a.value else f"{row.b.value - row.a.value:+.3f}"

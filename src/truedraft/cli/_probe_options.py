@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
+
+
+def _seconds(value: float) -> float:
+    """Refuse nan, which passes every comparison of a range."""
+    if math.isnan(value):
+        raise click.BadParameter("found nan, expected a number of seconds")
+    return value
+
 
 _OPTIONS = (
     click.option("--prompt", "texts", multiple=True, metavar="TEXT", help="A prompt; may be repeated."),
@@ -31,6 +40,7 @@ _OPTIONS = (
         "--budget-s",
         "budget",
         type=click.FloatRange(0, 1e6),
+        callback=lambda _context, _option, value: _seconds(value),
         default=300,
         show_default=True,
         help="Seconds after which no further pass begins.",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 DEFINITION = (
@@ -94,7 +94,8 @@ class AcceptanceRecord:
 
     def to_json(self) -> dict[str, Any]:
         """One JSONL line's object."""
-        return asdict(self)
+        # Not `asdict`: it copies every number, half a minute for a million rounds.
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
 
 @dataclass(frozen=True)

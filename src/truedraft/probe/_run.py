@@ -115,6 +115,7 @@ def probe(
     given = settings or Settings()
     if not prompts:
         raise InputError("found no prompt, expected at least 2")
+    prompts = list(dict.fromkeys(prompts))  # the same text twice is no more evidence than once
     contract = wiring.resolve({}).contract
     taps = needed_taps(contract, doubts(contract, given.axes, given.tries))
     target = tapped(contract, model, taps)
@@ -140,12 +141,15 @@ def investigate(
         if sample.chosen:
             search.explore()
     ahead = looks(len(sample.prompts))
+    looked = False
     for number, look in enumerate(ahead):
-        if number and (search.settled or search.out_of_time):
+        if looked and (search.settled or search.out_of_time):
             break
         sample.take(look, _named(on_progress, "target"))
-        sample.require_anchors()
-        search.look(last=number + 1 == len(ahead))
+        if sample.chosen:  # else all of its texts are too short
+            search.look(last=number + 1 == len(ahead))
+            looked = True
+    sample.require_anchors()
     return ProbeReport(
         contract=contract,
         axes=verdicts(search),

@@ -94,6 +94,7 @@ class Search:
 
     def __post_init__(self) -> None:
         self._scores: dict[str, PromptScores] = {}
+        self._explored: dict[str, Value] = {}
         self.current = self._start()
 
     def _start(self) -> dict[str, Value]:
@@ -122,6 +123,7 @@ class Search:
             step = max(found, key=lambda c: c.log_q.mean)
             self.rivals.remember(step, found)
             self._take(step)
+            self._explored = dict(self.current)
 
     def _take(self, step: Comparison) -> None:
         """Give an axis another value, which may be the contract's own again."""
@@ -219,15 +221,30 @@ class Search:
         """Compare every candidate that is not settled; the best improvement, if there is one."""
         found = self._compared([key for key in self._candidates() if not self._is_settled(key)])
         self.sweeps += 1
-        tests = 2 * max(sum(c.exercised for c in found), 1)
-        limit = spent(self.alpha, self.sweeps) / tests
-        for comparison in found:
+        for comparison, limit in zip(found, self._limits(found), strict=True):
             self.judged[comparison.axis, comparison.value] = _judge(comparison, limit)
         better = [c for c in found if self.judged[c.axis, c.value].better]
         best = max(better, key=lambda c: c.log_q.mean, default=None)
         if best is not None:
             self.rivals.remember(best, better)
         return best
+
+    def _limits(self, found: Sequence[Comparison]) -> list[float]:
+        """The p that each comparison has to reach.
+
+        Half of the error is for the steps that exploration took, if any: few, and chosen on other prompts.
+        """
+        taken = [self._is_confirmation(c) for c in found]
+        share = spent(self.alpha, self.sweeps) / (2 if any(taken) else 1)
+        few, many = 2 * sum(taken), max(2 * sum(c.exercised for c in found), 1)
+        return [share / (few if confirms else many) for confirms in taken]
+
+    def _is_confirmation(self, comparison: Comparison) -> bool:
+        """Whether it holds the contract's value against the step that exploration took."""
+        axis = comparison.axis
+        own = next((d for d in self.doubts if d.axis == axis and not d.open), None)
+        kept = axis in self._explored and self.current.get(axis) == self._explored[axis]
+        return own is not None and kept and comparison.value == own.value
 
     def _compared(self, todo: Sequence[tuple[str, Value]]) -> list[Comparison]:
         """Candidates against the current wiring, as far as the time allows."""

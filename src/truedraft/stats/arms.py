@@ -73,7 +73,7 @@ class Arm:
                 f"{category!r:.80}, expected one"
             )
         cell = self.cells[boot][prompt]
-        cell.table.update(record.table)
+        cell.table.update({key: rounds for key, rounds in record.table.items() if rounds})
         cell.outputs.append(record.output_hash)
         cell.started.append(record.started)
 

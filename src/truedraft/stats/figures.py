@@ -20,9 +20,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from truedraft.contract import InputError
 from truedraft.stats.arms import Arm
 
 Floats = NDArray[np.float64]
+
+MOST_DRAFTS = 1024
+"""Per round; drafters propose up to 16. Every one is a row of figures."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,9 @@ def figures(arm: Arm, prompts: Sequence[str], width: int) -> dict[tuple[str, int
 
 
 def width_of(arm: Arm) -> int:
-    """The most drafts that any round proposed."""
+    """The most drafts that any round proposed. Raises `InputError` beyond `MOST_DRAFTS`."""
     tables = (cell.table for cells in arm.cells.values() for cell in cells.values())
-    return max((proposed for table in tables for proposed, _ in table), default=0)
+    width = max((proposed for table in tables for proposed, _ in table), default=0)
+    if width > MOST_DRAFTS:
+        raise InputError(f"{arm.name}: found {width} drafts in a round, expected at most {MOST_DRAFTS}")
+    return width

@@ -27,13 +27,18 @@ CHUNK = 4_000_000
 
 @dataclass(frozen=True)
 class Resampled:
-    """Figures `a` and `b` of the arms and their resamples [RESAMPLES], already spread to the right width."""
+    """Figures `a` and `b` of the arms and their resamples `drawn_a`, `drawn_b`, [RESAMPLES] each.
+
+    `width`: by how much the resamples' standard deviation must be changed. `expansion`: by how much more
+    percentiles must, for the few boots that it was estimated from (`df` degrees of freedom).
+    """
 
     a: float
     b: float
     drawn_a: Floats
     drawn_b: Floats
     width: float
+    expansion: float
     df: float
 
     def error(self, ratio: float = 1.0) -> float:
@@ -69,13 +74,13 @@ class Resampled:
         if min(self.a, self.b, self.drawn_a.min(), self.drawn_b.min()) <= 0:
             return None
         center = math.log(self.b / self.a)
-        logs = center + self.width * (np.log(self.drawn_b / self.drawn_a) - center)
+        logs = center + self.width * self.expansion * (np.log(self.drawn_b / self.drawn_a) - center)
         low, high = np.exp(np.quantile(logs, [(1 - level) / 2, (1 + level) / 2]))
         return float(low), float(high)
 
     def _spread(self, ratio: float) -> Floats:
         center = self.b - ratio * self.a
-        return center + self.width * (self.drawn_b - ratio * self.drawn_a - center)
+        return center + self.width * self.expansion * (self.drawn_b - ratio * self.drawn_a - center)
 
     def _share_below(self, ratio: float) -> float:
         return (1 + int((self._spread(ratio) <= 0).sum())) / (1 + len(self.drawn_a))
@@ -86,10 +91,11 @@ class Resampled:
 
 def pigeonhole(
     arms: Sequence[tuple[Sums, Sums]], *, pairs: bool, resamples: int = RESAMPLES, seed: int = 0
-) -> list[Resampled]:
+) -> list[Resampled | Contrast]:
     """Resamples of figures of two arms; all of `arms` have the same boots and the same prompts.
 
     `pairs`: boot i of both arms ran side by side and they are drawn together. The same seed draws the same.
+    A figure so rare that a tenth of the resamples lack it keeps t over boots (`Contrast`).
     """
     boots_a, prompts = arms[0][0].numerator.shape
     boots_b = arms[0][1].numerator.shape[0]
@@ -117,16 +123,19 @@ def _means(sums: Sums, weights: Floats, boots: np.typing.NDArray[np.int64]) -> F
     return np.asarray(np.take_along_axis(figures, boots, axis=1).mean(1))
 
 
-def _resampled(a: Sums, b: Sums, drawn_a: Floats, drawn_b: Floats, pairs: bool) -> Resampled:
+def _resampled(a: Sums, b: Sums, drawn_a: Floats, drawn_b: Floats, pairs: bool) -> Resampled | Contrast:
     defined = np.isfinite(drawn_a) & np.isfinite(drawn_b)
+    test = (paired if pairs else independent)(a.per_boot, b.per_boot)
+    if defined.mean() < 0.9:
+        return test
     drawn_a, drawn_b = drawn_a[defined], drawn_b[defined]
-    test: Contrast = (paired if pairs else independent)(a.per_boot, b.per_boot)
     excess = 2 * _cells(a, b, pairs)
     variance = float((drawn_b - drawn_a).var())
     kept = max(1 - excess / variance, 1 / 3) if variance > 0 else 1.0
     fewest = min(len(a.per_boot), len(b.per_boot))
-    expanded = math.sqrt(fewest / (fewest - 1)) * float(stats.t.ppf(0.975, test.df) / stats.norm.ppf(0.975))
-    return Resampled(test.a, test.b, drawn_a, drawn_b, math.sqrt(kept) * expanded, test.df)
+    width = math.sqrt(kept * fewest / (fewest - 1))
+    expansion = float(stats.t.ppf(0.975, test.df) / stats.norm.ppf(0.975))
+    return Resampled(test.a, test.b, drawn_a, drawn_b, width, expansion, test.df)
 
 
 def _cells(a: Sums, b: Sums, pairs: bool) -> float:

@@ -46,8 +46,10 @@ class Spread:
         same share of its own τ.
         """
         of_boot = self.boots / (np.ones(1) if exact else spread_law(self.df) ** 2)
+        # Prompts thin out what cells add, or all of it where it is less than cells alone should add.
         between = np.maximum(of_boot - self.cells / self.prompts, 0)
-        return np.sqrt((between + self.cells / prompts) * (1 + (1 + effect) ** 2) / boots)
+        variance = between + (of_boot - between) * self.prompts / prompts
+        return np.asarray(np.sqrt(variance * (1 + (1 + effect) ** 2) / boots))
 
     def power(self, effect: float, boots: int, prompts: int, *, exact: bool = False) -> float:
         """Chance of seeing a relative `effect` at 5 %; `exact` as for `errors`."""
@@ -71,12 +73,14 @@ class Spread:
 def spread_of(arms: Sequence[Arm]) -> Spread:
     """The spread of pooled τ within the arms of a pilot, on the prompts that all boots decoded.
 
-    Raises `InputError` if no arm has two boots, if boots share no prompt, or if a boot is there twice.
+    Raises `InputError` if no arm has two boots, if boots share no prompt or differ in K, or if one is there
+    twice.
     """
     arms = [arm for arm in arms if len(arm.boots) > 1]
     if not arms:
         raise InputError("found one boot per arm, expected at least 2: only boots show how much boots differ")
     for arm in arms:
+        _ = arm.K
         if (same := arm.same_counts()) and same[2]:
             raise InputError(
                 f"{arm.name}: boots {same[0]} and {same[1]} are one run, expected different boots"

@@ -34,8 +34,10 @@ def intervals(draw: st.DrawFn) -> dict[str, Any]:
     pid, drafted = draw(st.integers(1, 9)), rounds * k
     line = (
         f"(APIServer pid={pid}) INFO 08-05 12:25:13 [metrics.py:120] SpecDecoding metrics: "
-        f"Mean acceptance length: {1 + accepted / rounds:.2f}, Accepted throughput: {accepted / 10:.2f} tokens/s, "
-        f"Drafted throughput: {drafted / 10:.2f} tokens/s, Accepted: {accepted} tokens, Drafted: {drafted} tokens, "
+        f"Mean acceptance length: {1 + accepted / rounds:.2f}, "
+        f"Accepted throughput: {accepted / 10:.2f} tokens/s, "
+        f"Drafted throughput: {drafted / 10:.2f} tokens/s, "
+        f"Accepted: {accepted} tokens, Drafted: {drafted} tokens, "
         f"Per-position acceptance rate: {shares}, Avg Draft acceptance rate: {accepted / drafted * 100:.1f}%"
     )
     return {"k": k, "rounds": rounds, "reached": reached, "accepted": accepted, "line": line}

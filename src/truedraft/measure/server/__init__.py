@@ -2,6 +2,7 @@
 
 from truedraft.measure.server.address import Address, fetch
 from truedraft.measure.server.reply import Ask, Reply
-from truedraft.measure.server.run import Pass, Settings, run_server
+from truedraft.measure.server.run import run_server
+from truedraft.measure.server.settings import Pass, Settings
 
 __all__ = ["Address", "Ask", "Pass", "Reply", "Settings", "fetch", "run_server"]

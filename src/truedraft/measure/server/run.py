@@ -11,91 +11,23 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 from truedraft.contract import AcceptanceRecord, InputError
 from truedraft.measure.server.address import Address, fetch
 from truedraft.measure.server.load import ask_all
 from truedraft.measure.server.reply import Ask, Reply
+from truedraft.measure.server.settings import Pass, Settings
 from truedraft.measure.sources.json_source import walk
 from truedraft.measure.sources.lines import cleaned
 from truedraft.measure.sources.observation import Item, Notice, Observation, Request
 from truedraft.measure.sources.prometheus import Reader as Scrape
 from truedraft.measure.sources.prometheus_text import generated_tokens
-from truedraft.measure.sources.summary import Summary
+from truedraft.measure.sources.records import record_of
 
 SETTLE = 0.2
 MOST_SETTLES = 15
 """Counters may lag behind the last answer: they are read until two readings agree, for at most 3 s."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How the prompts are sent. `thinking`: `None` leaves it to the server's template."""
-
-    model: str
-    api: str = "chat"
-    concurrency: int = 1
-    temperature: float = 0.0
-    seed: int | None = None
-    max_new_tokens: int = 256
-    thinking: bool | None = None
-    repeat_prefix: bool = False
-    cache_salt: bool = False
-    timeout: float = 600.0
-
-    def body(self, salt: str) -> dict[str, Any]:
-        """What every request carries beside its prompt."""
-        body: dict[str, Any] = {
-            "model": self.model,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-            "max_tokens": self.max_new_tokens,
-            "temperature": self.temperature,
-        }
-        if self.seed is not None:
-            body["seed"] = self.seed
-        if self.thinking is not None:
-            body["chat_template_kwargs"] = {"enable_thinking": self.thinking}
-        if salt:
-            body["cache_salt"] = salt
-        return body
-
-
-@dataclass
-class Pass:
-    """One pass over the prompts. `name`: `all`, `cold` or `warm`. `summary`: what its figures say."""
-
-    name: str
-    seconds: float
-    replies: list[Reply]
-    summary: Summary = field(default_factory=lambda: Summary(keep_records=True))
-
-    @property
-    def failed(self) -> list[Reply]:
-        """Replies without a whole answer."""
-        return [reply for reply in self.replies if reply.error]
-
-    def total(self, name: str) -> int | None:
-        """Sum of a token count over all whole replies; `None` if any does not tell it."""
-        counts = [getattr(reply, name) for reply in self.replies if not reply.error]
-        return sum(counts) if counts and None not in counts else None
-
-    def to_json(self) -> dict[str, Any]:
-        """An entry of `passes`."""
-        times = sorted(r.first for r in self.replies if r.first is not None and not r.error)
-        return {
-            "name": self.name,
-            "requests": len(self.replies),
-            "failed": len(self.failed),
-            "seconds": self.seconds,
-            "median_seconds_to_first_token": times[len(times) // 2] if times else None,
-            "prompt_tokens": self.total("prompt_tokens"),
-            "cached_tokens": self.total("cached_tokens"),
-            "completion_tokens": self.total("output_tokens"),
-            "acceptance": self.summary.acceptance.to_json(),
-        }
 
 
 def model_of(address: Address) -> str:
@@ -202,8 +134,6 @@ def _counter_record(seen: Observation, name: str, settings: Settings) -> Accepta
 
 
 def _record(seen: Observation, name: str, settings: Settings, output_hash: str) -> AcceptanceRecord | None:
-    from truedraft.measure.sources.records import record_of
-
     record = record_of(seen)
     if record is None:
         return None

@@ -4,12 +4,13 @@ One parser per module. A parser makes `Observation`s, which keep counts apart fr
 `Notice`s of whatever it could not use; `Summary` pools what means the same. All formats: `docs/measure.md`.
 """
 
+from truedraft.measure.sources.group import Group
 from truedraft.measure.sources.json_source import JsonSource, is_json
 from truedraft.measure.sources.observation import Figure, Item, Notice, Observation, Request
-from truedraft.measure.sources.pool import Pooled
+from truedraft.measure.sources.pooled import Pooled
 from truedraft.measure.sources.read import SOURCES, read_source, scrape_before
 from truedraft.measure.sources.records import record_of
-from truedraft.measure.sources.summary import Group, Summary
+from truedraft.measure.sources.summary import Summary
 
 __all__ = [
     "SOURCES",

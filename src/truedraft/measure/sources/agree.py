@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from truedraft.measure.sources.deduce import deduce, reached_bounds
+from truedraft.measure.sources.deduce import deduce, only, reached_bounds
 from truedraft.measure.sources.definitions import IMPLIED
 from truedraft.measure.sources.observation import Figure, Observation
 
@@ -33,11 +33,11 @@ def settled(seen: Observation, rate: Figure | None = None) -> Observation:
             )
     elif seen.rounds and seen.accepted is not None and seen.survival and not seen.reached:
         whole = len(seen.survival) == seen.width
-        bounds = reached_bounds(seen.rounds, seen.accepted, seen.survival, whole)
+        shares = [(share.low, share.high) for share in seen.survival]
+        bounds = reached_bounds(seen.rounds, seen.accepted, shares, whole)
         if bounds is None:
             return replace(seen, contradiction="no counts agree with the per-position rates")
-        if all(least == most for least, most in bounds):
-            seen = replace(seen, reached=tuple(least for least, _ in bounds))
+        seen = replace(seen, reached=only(bounds))
     return replace(seen, table=seen.table or full_table(seen))
 
 

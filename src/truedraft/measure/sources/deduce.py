@@ -60,34 +60,43 @@ def deduce(
     first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
     if not survival or last - first > MOST_CANDIDATES:
         return Rounds(first, last)
-    whole = len(survival) == width
-    kept = [
-        (n, found) for n in range(first, last + 1) if (found := reached_bounds(n, accepted, survival, whole))
-    ]
-    if not kept:
+    whole, ends = len(survival) == width, [(share.low, share.high) for share in survival]
+    fits = (n for n in range(first, last + 1) if reached_bounds(n, accepted, ends, whole))
+    fewest = next(fits, None)
+    if fewest is None:
         return Rounds(1, 0)
-    exact = kept[0][1] if len(kept) == 1 else []
-    unique = all(least == most for least, most in exact)
-    return Rounds(kept[0][0], kept[-1][0], tuple(least for least, _ in exact) if unique else ())
+    largest = next(
+        n for n in range(last, fewest - 1, -1) if n == fewest or reached_bounds(n, accepted, ends, whole)
+    )
+    exact = reached_bounds(fewest, accepted, ends, whole) if fewest == largest else None
+    return Rounds(fewest, largest, only(exact))
+
+
+def only(bounds: list[tuple[int, int]] | None) -> tuple[int, ...]:
+    """The counts, if their bounds leave one vector; else nothing."""
+    if bounds is None or any(least != most for least, most in bounds):
+        return ()
+    return tuple(least for least, _ in bounds)
 
 
 def reached_bounds(
-    rounds: int, accepted: int, survival: Sequence[Figure], whole: bool
+    rounds: int, accepted: int, shares: Sequence[tuple[float, float]], whole: bool
 ) -> list[tuple[int, int]] | None:
     """Bounds on the rounds that reached each position; `None` if no whole numbers agree.
 
-    `whole`: the positions are all there are, so that their sum is `accepted`.
+    `shares`: bounds of every position's share. `whole`: the positions are all there are, so that their sum is
+    `accepted`.
     """
-    bounds = [
-        (max(0, math.ceil(share.low * rounds)), min(rounds, math.floor(share.high * rounds)))
-        for share in survival
-    ]
-    for i in range(1, len(bounds)):  # who accepts i + 1 drafts has accepted i
-        bounds[i] = (bounds[i][0], min(bounds[i][1], bounds[i - 1][1]))
+    bounds, before = [], rounds
+    for low, high in shares:  # who accepts i + 1 drafts has accepted i
+        least, most = math.ceil(low * rounds), math.floor(high * rounds)
+        before = most if most < before else before
+        if least > before:
+            return None
+        bounds.append((least if least > 0 else 0, before))
     for i in range(len(bounds) - 2, -1, -1):
-        bounds[i] = (max(bounds[i][0], bounds[i + 1][0]), bounds[i][1])
-    if any(least > most for least, most in bounds):
-        return None
+        if bounds[i + 1][0] > bounds[i][0]:
+            bounds[i] = (bounds[i + 1][0], bounds[i][1])
     if not whole:
         return bounds
     least_sum, most_sum = sum(least for least, _ in bounds), sum(most for _, most in bounds)

@@ -7,7 +7,7 @@ mailer or a forum broke it, the text is the same again, and no number can end ea
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 Line = tuple[int, str]
@@ -67,12 +67,12 @@ class Statement:
 class Joiner:
     """Puts the statements of one kind together again.
 
-    `anchor` begins a statement; `ends(squeezed)` says that nothing is missing; `pieces` matches what remains
+    `anchor` begins a statement, `end` is its end in squeezed text; `pieces` matches, squeezed, what remains
     of one whose beginning is lost.
     """
 
-    def __init__(self, anchor: re.Pattern[str], ends: Callable[[str], bool], pieces: re.Pattern[str]) -> None:
-        self._anchor, self._ends, self._pieces = anchor, ends, pieces
+    def __init__(self, anchor: re.Pattern[str], end: re.Pattern[str], pieces: re.Pattern[str]) -> None:
+        self._anchor, self._end, self._pieces = anchor, end, pieces
         self._number, self._parts = 0, list[str]()
         self._previous = ""
         self._cut = -MOST_PARTS
@@ -92,8 +92,7 @@ class Joiner:
             yield from self._continue(number, line)
             return
         yield from self.flush()
-        if self._pieces.search(line[: starts[0]]):
-            self.lost.append(number)
+        self._look_for_pieces(number, line[: starts[0]])
         for start, end in zip(starts, [*starts[1:], len(line)], strict=True):
             yield from self.flush()
             self._number, self._parts = number, [line[start:end]]
@@ -102,21 +101,23 @@ class Joiner:
 
     def _continue(self, number: int, line: str) -> Iterator[Statement]:
         if not self._parts:
-            if self._pieces.search(line):
-                self.lost.append(number)
+            self._look_for_pieces(number, line)
             return
         full = len(self._parts) == MOST_PARTS or sum(map(len, self._parts)) > MOST_CHARACTERS
         if not line.strip() or begins_a_line(line) or full:
             yield from self.flush()
-            if self._pieces.search(line):
-                self.lost.append(number)
+            self._look_for_pieces(number, line)
             return
         self._parts.append(line)
         if self._ended():
             yield from self.flush()
 
     def _ended(self) -> bool:
-        return self._ends(squeezed(" ".join(self._parts)))
+        return self._end.search(squeezed(" ".join(self._parts))) is not None
+
+    def _look_for_pieces(self, number: int, line: str) -> None:
+        if self._pieces.search(squeezed(line)):
+            self.lost.append(number)
 
     @property
     def pending(self) -> bool:
@@ -134,4 +135,7 @@ class Joiner:
         whole = whole and not beside
         text = squeezed(" ".join(self._parts) if whole else self._parts[0])
         self._parts = []
+        end = self._end.search(text)
+        if end and self._pieces.search(text, end.end()):
+            self.lost.append(self._number)
         yield Statement(self._number, text, whole)

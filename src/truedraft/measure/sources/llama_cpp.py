@@ -22,9 +22,7 @@ MARKER = re.compile(
 )
 
 _ANCHOR = re.compile(r"draft\s*acceptance(?:\s*rate)?\s*=|statistics\s+[\w.-]+\s*:\s*#")
-_PIECES = re.compile(
-    r"\d accepted / *\d+ generated|#(?:gen|acc) (?:drafts|tokens) = |acceptance rate per position = "
-)
+_PIECES = re.compile(r"\daccepted/\d+generated|#(?:gen|acc)(?:drafts|tokens)=|acceptancerateperposition=")
 _REQUEST = re.compile(
     r"draftacceptance(?:rate)?=(?P<rate>\d\.\d{3,5}|nan|-nan)"
     r"\((?P<accepted>\d+)accepted/(?P<proposed>\d+)generated\)"
@@ -46,9 +44,7 @@ class Reader:
 
     where: str
     _block: dict[str, str] = field(default_factory=dict)
-    _joiner: Joiner = field(
-        default_factory=lambda: Joiner(_ANCHOR, lambda text: _END.search(text) is not None, _PIECES)
-    )
+    _joiner: Joiner = field(default_factory=lambda: Joiner(_ANCHOR, _END, _PIECES))
 
     def feed(self, number: int, line: str) -> Iterator[Item]:
         """What is known once this line is read."""

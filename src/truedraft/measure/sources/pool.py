@@ -4,51 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
 from truedraft.contract import acceptance_of
 from truedraft.measure.sources.definitions import MEAN_OF_INTERVALS
 from truedraft.measure.sources.observation import Figure, Observation
+from truedraft.measure.sources.pooled import Pooled
 
 UNKNOWN = 10**9
 """Positions of an observation that knows all of its own: it accepted nothing behind them."""
 
 MOST_SHOWN = 8
-
-
-@dataclass(frozen=True)
-class Pooled:
-    """Figures of a pool. `basis`: `counts` (stated), `derived` (the only counts that agree with the printed
-    figures), `bounds` (several do: `tau` is the middle of `tau_between`) or `printed` (no counts at all).
-
-    `tau` is `None` where nothing determines it: no round, or lengths whose weights are unknown.
-    """
-
-    definition: str
-    basis: str
-    tau: float | None
-    tau_between: tuple[float, float] | None
-    rounds: int | None
-    rounds_between: tuple[int, int] | None
-    proposed: int | None
-    accepted: int | None
-    survival: tuple[float, ...]
-    conditional: tuple[float | None, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """The `acceptance` object of `truedraft measure --json`."""
-        return {
-            "tau": self.tau,
-            "definition": self.definition,
-            "basis": self.basis,
-            "rounds": self.rounds,
-            "proposed": self.proposed,
-            "accepted": self.accepted,
-            "survival": list(self.survival),
-            "conditional": list(self.conditional),
-            **({} if self.tau_between is None else {"tau_between": list(self.tau_between)}),
-            **({} if self.rounds_between is None else {"rounds_between": list(self.rounds_between)}),
-        }
 
 
 WIDEST = 0.05

@@ -27,7 +27,7 @@ BENCH = "sglang-bench"
 MARKER = re.compile(r"Decode batch|[aA]ccept (?:len|rate)")
 
 _ANCHOR = re.compile(r"Decode\s*batch(?=[\s.,\[])")
-_PIECES = re.compile(r"accept (?:len|rate): \d")
+_PIECES = re.compile(r"accept(?:len|rate):\d")
 _LENGTH = re.compile(r"acceptlen:(\d+\.\d\d),")
 _RATE = re.compile(r"acceptlen:\d+\.\d\d,acceptrate:(\d+\.\d\d),")
 _END = re.compile(r"#queue-req:\d")
@@ -84,9 +84,7 @@ class Reader:
     """Feed it the lines of a log; `where`: the file."""
 
     where: str
-    _joiner: Joiner = field(
-        default_factory=lambda: Joiner(_ANCHOR, lambda text: _END.search(text) is not None, _PIECES)
-    )
+    _joiner: Joiner = field(default_factory=lambda: Joiner(_ANCHOR, _END, _PIECES))
     _meaning: RateMeaning | None = None
     _rated: str = ""
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from truedraft.contract import AcceptanceRecord
-from truedraft.measure.sources.observation import SCOPES, Figure, Item, Notice, Observation, Scope
-from truedraft.measure.sources.pool import Pool, Pooled
+from truedraft.measure.sources.group import Group, stated_json
+from truedraft.measure.sources.observation import SCOPES, Item, Notice, Observation, Scope
+from truedraft.measure.sources.pool import Pool
+from truedraft.measure.sources.pooled import Pooled
 from truedraft.measure.sources.records import record_of
 
 MOST_OF_A_KIND = 5
@@ -19,43 +21,6 @@ NOTHING = "the sources are of several kinds that must not be added up; `groups` 
 
 Key = tuple[str, Scope, str, str]
 """Definition, scope, population, source."""
-
-
-@dataclass
-class Group:
-    """Observations that mean the same. `series`: of cumulative figures only the last statement counts."""
-
-    definition: str
-    scope: Scope
-    population: str
-    source: str
-    pool: Pool
-    series: dict[str, Observation] = field(default_factory=dict)
-    records: list[AcceptanceRecord] = field(default_factory=list)
-    stated: list[tuple[str, Figure]] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        """An entry of `groups`."""
-        mean = self.pool.mean_of_lengths()
-        return {
-            "source": self.source,
-            "scope": self.scope,
-            "population": self.population,
-            "observations": self.pool.observations,
-            "acceptance": self.pool.pooled().to_json(),
-            "stated": [_stated(where, figure) for where, figure in self.stated]
-            + ([] if mean is None else [_stated("", mean)]),
-        }
-
-
-def _stated(where: str, figure: Figure) -> dict[str, Any]:
-    return {
-        "name": figure.name,
-        "value": figure.value,
-        "precision": figure.step,
-        "definition": figure.definition,
-        "where": where,
-    }
 
 
 @dataclass
@@ -185,7 +150,7 @@ class Summary:
                 {
                     "where": seen.where,
                     "why": seen.contradiction,
-                    "stated": [_stated(seen.where, f) for f in seen.stated],
+                    "stated": [stated_json(seen.where, f) for f in seen.stated],
                 }
                 for seen in self.contradictory
             ],

@@ -6,7 +6,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from truedraft.measure.sources import llama_cpp, prometheus, sglang_log, vllm_log, vllm_old, vllm_summary
+from truedraft.measure.sources import (
+    llama_cpp,
+    prometheus,
+    sglang_gauges,
+    sglang_log,
+    vllm_log,
+    vllm_old,
+    vllm_summary,
+)
 from truedraft.measure.sources.lines import MOST_PARTS, Line
 from truedraft.measure.sources.observation import Item, Notice
 
@@ -29,7 +37,7 @@ KINDS: dict[tuple[str, ...], tuple[re.Pattern[str], Callable[[str], Reader]]] = 
     (vllm_log.NAME,): (vllm_log.MARKER, vllm_log.Reader),
     (vllm_old.NAME,): (vllm_old.MARKER, vllm_old.Reader),
     (vllm_summary.NAME, vllm_summary.EXAMPLE): (vllm_summary.MARKER, vllm_summary.Reader),
-    (prometheus.NAME, prometheus.GAUGES): (prometheus.MARKER, prometheus.Reader),
+    (prometheus.NAME, sglang_gauges.NAME): (prometheus.MARKER, prometheus.Reader),
     (sglang_log.NAME, sglang_log.BENCH): (sglang_log.MARKER, sglang_log.Reader),
     (llama_cpp.NAME,): (llama_cpp.MARKER, llama_cpp.Reader),
 }
@@ -46,7 +54,7 @@ def text_items(
     """What all readers find. `before`: an earlier scrape. `ends()`: whether the last line had an end."""
     kinds = {names: kind for names, kind in KINDS.items() if only is None or only in names}
     readers = {names: make(where) for names, (_, make) in kinds.items()}
-    scrape = readers.get((prometheus.NAME, prometheus.GAUGES))
+    scrape = readers.get((prometheus.NAME, sglang_gauges.NAME))
     if before is not None and isinstance(scrape, prometheus.Reader):
         scrape.before = before.series()
     attentive = dict.fromkeys(readers, 0)

@@ -32,8 +32,8 @@ MARKER = re.compile(r"SpecDecod|acceptance (?:rate|length)|Drafted|metrics\.py")
 
 _ANCHOR = re.compile(r"SpecDecoding\s*metrics\s*:")
 _PIECES = re.compile(
-    r"SpecDecod|Mean acceptance length:|(?:Accepted|Drafted)(?: throughput)?: [\d.]+ tok|"
-    r"Per-position acceptance rate:|Draft acceptance rate: [\d.]+%"
+    r"SpecDecoding(?:m|$)|Meanacceptancelength:|(?:Accepted|Drafted)(?:throughput)?:[\d.]+tok|"
+    r"Per-positionacceptancerate:|Draftacceptancerate:[\d.]+%"
 )
 _HEAD = "SpecDecodingmetrics:"
 _LAST = re.compile(r"AvgDraftacceptancerate:(?:\d+\.\d|nan)%")
@@ -53,9 +53,7 @@ class Reader:
     """Feed it the lines of a log; `where`: the file."""
 
     where: str
-    _joiner: Joiner = field(
-        default_factory=lambda: Joiner(_ANCHOR, lambda text: _LAST.search(text) is not None, _PIECES)
-    )
+    _joiner: Joiner = field(default_factory=lambda: Joiner(_ANCHOR, _LAST, _PIECES))
 
     def feed(self, number: int, line: str) -> Iterator[Item]:
         """What is known once this line is read."""

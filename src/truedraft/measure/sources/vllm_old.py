@@ -18,7 +18,7 @@ NAME = "vllm-v0-log"
 MARKER = re.compile(r"Speculative metrics|System efficiency|Number of (?:accepted|draft|emitted)")
 
 _ANCHOR = re.compile(r"Speculative\s*metrics:")
-_PIECES = re.compile(r"System efficiency:|Number of (?:accepted|draft|emitted) tokens: \d")
+_PIECES = re.compile(r"Systemefficiency:|Numberof(?:accepted|draft|emitted)tokens:\d")
 _END = re.compile(r"Numberofemittedtokens:\d+\.")
 _WHOLE = re.compile(
     r"Speculativemetrics:Draftacceptancerate:(?P<rate>\d\.\d+|nan),Systemefficiency:(?P<efficiency>\d\.\d+|nan),"
@@ -32,9 +32,7 @@ class Reader:
     """Feed it the lines of a log; `where`: the file."""
 
     where: str
-    _joiner: Joiner = field(
-        default_factory=lambda: Joiner(_ANCHOR, lambda text: _END.search(text) is not None, _PIECES)
-    )
+    _joiner: Joiner = field(default_factory=lambda: Joiner(_ANCHOR, _END, _PIECES))
 
     def feed(self, number: int, line: str) -> Iterator[Item]:
         """What is known once this line is read."""

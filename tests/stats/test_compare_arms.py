@@ -16,6 +16,7 @@ from scipy import stats
 from arm_records import FOUNDING, arm_records, record
 from truedraft.contract import AcceptanceRecord, InputError, acceptance
 from truedraft.stats import Arm, Comparison, compare
+from truedraft.stats.power import detectable
 
 A, B = arm_records(1, boots=3), arm_records(2, boots=3, rate=0.66)
 
@@ -80,6 +81,7 @@ def arms(draw: st.DrawFn, most_boots: int = 4) -> list[AcceptanceRecord]:
     return out
 
 
+@settings(max_examples=15)
 @given(arms())
 def test_an_arm_differs_from_itself_by_nothing(records: list[AcceptanceRecord]) -> None:
     for row in compare(Arm("a", records), Arm("b", records), by_category=True).rows:
@@ -88,6 +90,7 @@ def test_an_arm_differs_from_itself_by_nothing(records: list[AcceptanceRecord]) 
         assert row.verdict == ("estimate only" if row.test is None else "no difference shown")
 
 
+@settings(max_examples=15)
 @given(arms(), arms())
 def test_swapping_arms_flips_signs(a: list[AcceptanceRecord], b: list[AcceptanceRecord]) -> None:
     forth, back = compare(Arm("a", a), Arm("b", b)), compare(Arm("b", b), Arm("a", a))
@@ -101,6 +104,7 @@ def test_swapping_arms_flips_signs(a: list[AcceptanceRecord], b: list[Acceptance
             assert one.p == pytest.approx(two.p, rel=1e-6)
 
 
+@settings(max_examples=15)
 @given(arms(), arms(), st.randoms(use_true_random=False))
 def test_the_order_of_records_changes_nothing(
     a: list[AcceptanceRecord], b: list[AcceptanceRecord], chance: random.Random
@@ -115,6 +119,7 @@ def as_histogram(entry: AcceptanceRecord, times: int = 1) -> AcceptanceRecord:
     return replace(entry, proposed=(), accepted=(), nodes=(), histogram=rows)
 
 
+@settings(max_examples=15)
 @given(arms(), arms())
 def test_histograms_equal_rounds(a: list[AcceptanceRecord], b: list[AcceptanceRecord]) -> None:
     rounds = figures_of(compare(Arm("a", a), Arm("b", b)))
@@ -122,6 +127,7 @@ def test_histograms_equal_rounds(a: list[AcceptanceRecord], b: list[AcceptanceRe
     assert repr(figures_of(counted)) == repr(rounds)
 
 
+@settings(max_examples=15)
 @given(arms(), arms(), st.integers(2, 1000))
 def test_a_constant_factor_of_rounds_changes_nothing(
     a: list[AcceptanceRecord], b: list[AcceptanceRecord], times: int
@@ -136,7 +142,7 @@ def test_a_constant_factor_of_rounds_changes_nothing(
             assert two.p == pytest.approx(one.p, rel=1e-6)
 
 
-@settings(max_examples=15)
+@settings(max_examples=4)
 @given(st.randoms(use_true_random=False))
 def test_many_boots_resample_whatever_the_order(chance: random.Random) -> None:
     a, b = (arm_records(seed, boots=10, prompts=20, rounds=10) for seed in (1, 2))
@@ -148,10 +154,8 @@ def test_many_boots_resample_whatever_the_order(chance: random.Random) -> None:
 
 def test_few_prompts_stay_fixed_with_many_boots() -> None:
     a, b = (arm_records(seed, boots=10, prompts=30, rounds=10) for seed in (1, 2))
-    assert (
-        compare(Arm("a", a[:0] + arm_records(1, boots=10)), Arm("b", arm_records(2, boots=10))).design.method
-        == "t"
-    )
+    few = (Arm("x", arm_records(seed, boots=10)) for seed in (1, 2))
+    assert compare(*few).design.method == "t"
     result = compare(Arm("a", a), Arm("b", b), by_category=True)
     kinds = {row.category: type(row.test).__name__ for row in result.rows}
     assert kinds == {"chat": "Contrast", "code": "Contrast", None: "Resampled"}
@@ -168,9 +172,11 @@ def test_categories_are_adjusted_by_holm() -> None:
 
 
 def test_the_detectable_effect_grows_with_the_family() -> None:
-    plain, split = (compare(Arm("a", A), Arm("b", B), by_category=by) for by in (False, True))
-    assert plain.row("tau").detectable == split.row("tau").detectable
-    assert plain.row("survival", 0).detectable > plain.row("tau").test.error() * 3  # type: ignore
+    for row in compare(Arm("a", A), Arm("b", B), by_category=True).rows:
+        assert row.test is not None
+        assert row.family == (2 if row.category else 1 if row.position is None else 4)
+        wanted = detectable(row.test.error(), row.test.df, 0.8, 0.05 / row.family)
+        assert row.detectable == pytest.approx(wanted)
 
 
 def test_equivalence_needs_a_margin_and_boots() -> None:
@@ -205,7 +211,7 @@ def test_adaptive_drafting() -> None:
         ({"truncated": "engine"}, "truncated"),
         ({"truncated": "theta"}, "one definition of tau"),
         ({"tree_budget": 8}, "chains and trees"),
-        ({"prompt_id": "elsewhere"}, "no prompt that all boots"),
+        ({"prompt_id": "elsewhere", "category": ""}, "no prompt that all boots"),
     ],
 )
 def test_arms_that_have_no_common_figure_are_refused(changes: dict[str, object], message: str) -> None:
