@@ -62,14 +62,14 @@ def deduce(
         return Rounds(first, last)
     whole, ends = len(survival) == width, [(share.low, share.high) for share in survival]
     fits = (n for n in range(first, last + 1) if reached_bounds(n, accepted, ends, whole))
-    fewest = next(fits, None)
-    if fewest is None:
+    lowest = next(fits, None)
+    if lowest is None:
         return Rounds(1, 0)
-    largest = next(
-        n for n in range(last, fewest - 1, -1) if n == fewest or reached_bounds(n, accepted, ends, whole)
-    )
-    exact = reached_bounds(fewest, accepted, ends, whole) if fewest == largest else None
-    return Rounds(fewest, largest, only(exact))
+    highest = last
+    while highest > lowest and not reached_bounds(highest, accepted, ends, whole):
+        highest -= 1
+    exact = reached_bounds(lowest, accepted, ends, whole) if lowest == highest else None
+    return Rounds(lowest, highest, only(exact))
 
 
 def only(bounds: list[tuple[int, int]] | None) -> tuple[int, ...]:
