@@ -120,6 +120,8 @@ def test_stdin_before_and_k(
     after = written(tmp_path, scrape(30, 90, 15), "after")
     found = measured(capsys, after, "--before", before)
     assert (found["acceptance"]["rounds"], found["acceptance"]["tau"]) == (20, 1.5)
+    assert main(["measure", written(tmp_path, LINE), "--before", before]) == 2
+    assert "found no counters" in capsys.readouterr().err
     bench = "Acceptance rate (%):                     1.10\nAcceptance length:                       1.18\n"
     found = measured(capsys, written(tmp_path, bench), "--k", "15")
     assert "implies about 16 proposed drafts per round" in found["warnings"][0]

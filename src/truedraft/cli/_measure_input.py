@@ -63,4 +63,6 @@ def summarise(
             expected = only or "one of " + ", ".join(dict.fromkeys(SOURCES))
             raise InputError(f"{name}: {what}, expected acceptance figures: {expected}")
     summary.settle()
+    if before is not None and all(group.source != "prometheus" for group in summary.groups.values()):
+        raise InputError(f"{names[0]}: found no counters, expected a /metrics scrape as with --before")
     return summary
