@@ -31,9 +31,7 @@ def test_coverage_lies_within_93_and_97_per_cent(case: str) -> None:
 def test_power_is_within_5_points_of_the_promise() -> None:
     cases = [*FEW["power"].values(), RESULTS["other prompts"]]
     assert all(abs(case["share"] - case["promised"]) <= 0.05 for case in cases)
-    plans = {key: case["reached"] - case["promised"] for key, case in FEW["plan"].items()}
-    assert all(abs(gap) <= 0.05 for key, gap in plans.items() if key != "pilot of 2 boots")
-    assert 0 <= plans["pilot of 2 boots"] <= 0.08  # such a pilot asks for more boots than are needed
+    assert all(abs(case["reached"] - case["promised"]) <= 0.05 for case in FEW["plan"].values())
 
 
 def test_equivalence_is_claimed_wrongly_in_at_most_7_per_cent() -> None:
