@@ -79,7 +79,9 @@ def test_records_are_written_where_there_are_counts(
     again = measured(capsys, str(out))
     assert again["acceptance"]["tau"] == found["acceptance"]["tau"]
     length = "sglang:spec_accept_length 1.55\n"
-    assert measured(capsys, written(tmp_path, length), "-o", str(out))["records"] == 0
+    none = measured(capsys, written(tmp_path, length), "-o", str(out))
+    assert none["records"] == 0
+    assert "records for 0 of 1 statements" in none["warnings"][-1]
     assert out.read_bytes() == b""
 
 
@@ -187,6 +189,14 @@ def test_long_lines_are_passed_over(tmp_path: Path, capsys: pytest.CaptureFixtur
     found = measured(capsys, written(tmp_path, "x" * 3_000_000 + "\n" + LINE + "y" * 2_000_000))
     assert found["acceptance"]["rounds"] == 55
     assert any("not read" in warning for warning in found["warnings"])
+
+
+def test_json_has_a_largest_size(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("truedraft.measure.sources.read.MOST_JSON", 100)
+    assert main(["measure", written(tmp_path, json.dumps(RECORD.to_json()))]) == 2
+    assert "found more than 100 bytes of JSON" in capsys.readouterr().err
 
 
 def test_needs_no_torch_numpy_or_rich() -> None:

@@ -11,8 +11,6 @@ from truedraft.contract import AcceptanceRecord, InputError
 from truedraft.measure.sources import SOURCES, Summary, read_source, scrape_before
 
 CHUNK = 2**20
-JSON_BYTES = 512 * 2**20
-"""A JSON document is held whole; logs are read line by line and may have any size."""
 
 
 def is_address(name: str) -> bool:

@@ -40,6 +40,8 @@ def measure_server(
 
         passes = run_server(address, asks, settings, on_reply)
     if output is not None:
+        for done_pass in passes:
+            done_pass.summary.warn_of_missing_records()
         write_records(output, [record for done in passes for record in done.summary.records])
     if as_json:
         click.echo(dumped(report(passes, address, settings)))

@@ -69,6 +69,7 @@ def command(
         raise InputError("found no source, expected FILE, URL or --server")
     summary = summarise(sources, only=only, before=before, width=width, network=network, keep_records=True)
     if output is not None:
+        summary.warn_of_missing_records()
         write_records(output, summary.records)
     if as_json:
         click.echo(dumped(summary.to_json()))

@@ -24,6 +24,9 @@ SOURCES = (
 MOST_LINE = 2**20
 """Longer lines are no log lines (a prompt with an image, say): they are passed over, and it is said."""
 
+MOST_JSON = 512 * 2**20
+"""JSON is held in memory whole; logs are read line by line and may have any size."""
+
 
 def read_source(
     parts: Iterable[bytes],
@@ -60,8 +63,13 @@ def _with_width(seen: Observation, width: int) -> Observation:
 
 
 def _json(parts: Iterable[bytes], where: str, read_record: ReadRecord, only: str | None) -> Iterator[Item]:
-    source = JsonSource(where, read_record, only)
-    yield from source.items(b"".join(parts).removeprefix(b"\xef\xbb\xbf"))
+    source, held, size = JsonSource(where, read_record, only), list[bytes](), 0
+    for part in parts:
+        held.append(part)
+        size += len(part)
+        if size > MOST_JSON:
+            raise InputError(f"{where}: found more than {MOST_JSON} bytes of JSON, expected a smaller file")
+    yield from source.items(b"".join(held).removeprefix(b"\xef\xbb\xbf"))
     if source.log_lines:
         yield from text_source.text_items(source.log_lines, where, only, None, lambda: True)
 

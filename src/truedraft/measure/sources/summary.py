@@ -124,6 +124,16 @@ class Summary:
         """Records of `acceptance`'s groups; those of other groups may cover the same rounds."""
         return [record for group in self.chosen for record in group.records]
 
+    def warn_of_missing_records(self) -> None:
+        """Say so if records cover less than the figures: comparing them compares something else."""
+        statements, records = sum(group.pool.observations for group in self.chosen), len(self.records)
+        if records < statements:
+            text = (
+                f"records for {records} of {statements} statements: of the others it is not known what every "
+                "round proposed and accepted"
+            )
+            self.warn(Notice("", "no record", text))
+
     def warn(self, notice: Notice) -> None:
         """Keep a warning; of many of a kind the first few and their number."""
         self._kinds[notice.kind] += 1
