@@ -34,6 +34,9 @@ def record(boot: str = "b0", prompt: str = "p0", **changes: Any) -> AcceptanceRe
         "contract_hash": "0123456789abcdef",
         "batch_size": 1,
         "started": 0.0,
+        "temperature": 0.0,
+        "top_p": 1.0,
+        "top_k": 0,
         "boot": boot,
     }
     if "histogram" in changes:

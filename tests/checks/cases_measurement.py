@@ -31,6 +31,9 @@ def record(number: int = 0, **fields: Any) -> AcceptanceRecord:
         "K": 4,
         "contract_hash": "0123456789abcdef",
         "batch_size": 1,
+        "temperature": 0.0,
+        "top_p": 1.0,
+        "top_k": 0,
         "started": 0.0,
         "boot": f"boot{number % 3}",
     }

@@ -156,3 +156,13 @@ def test_check_refuses_a_bad_record_with_exit_code_2(
     assert out == ""
     assert err.count("\n") == 1
     assert "r.jsonl:2#/K: found -1" in err
+
+
+def test_settings_that_a_source_does_not_tell_are_absent() -> None:
+    (record,) = parsed(line(), "f")
+    assert (record.temperature, record.top_p, record.top_k, record.thinking) == (None, None, None, None)
+    assert not {"temperature", "top_p", "top_k", "thinking"} & set(record.to_json())
+    (record,) = parsed(line(temperature=0.0, top_p=1.0, top_k=0, thinking=False), "f")
+    told = {key: record.to_json()[key] for key in ("temperature", "top_p", "top_k", "thinking")}
+    assert told == {"temperature": 0.0, "top_p": 1.0, "top_k": 0, "thinking": False}
+    assert "expected true, false or null" in refusal(line(thinking=1))

@@ -327,3 +327,17 @@ def test_memory_holds_counts_not_rounds() -> None:
     rounds = Arm("a", [record(proposed=(4,) * 10**5, accepted=(0, 1, 2, 3, 4) * 20000)])
     assert len(rounds.cells["b0"]["p0"].table) == 5
     assert not any(isinstance(value, AcceptanceRecord) for value in vars(rounds).values())
+
+
+def test_one_run_on_both_sides_is_told() -> None:
+    result = compare(Arm("a", A), Arm("b", A))
+    assert "are one run, on both sides" in " ".join(result.warnings)
+    assert "one run" not in " ".join(compare(Arm("a", A), Arm("b", B)).warnings)
+
+
+def test_an_unknown_setting_is_called_so() -> None:
+    other = [replace(r, temperature=None, thinking=True) for r in B]
+    assert compare(Arm("a", A), Arm("b", other)).settings == {
+        "temperature": ("0.0", "unknown"),
+        "thinking": ("unknown", "True"),
+    }

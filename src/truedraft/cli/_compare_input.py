@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -97,11 +98,8 @@ def named(letter: str, only: str | None, files: Sequence[Path]) -> str:
 
 def percentage(text: str, option: str) -> float:
     """`2%` or `2 %` as 0.02; `InputError` for anything else or outside (0, 100)."""
-    digits = text.strip().removesuffix("%").rstrip()
-    try:
-        value = float(digits) / 100 if text.strip().endswith("%") else 0.0
-    except ValueError:
-        value = 0.0
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*%\s*", text)
+    value = float(match[1]) / 100 if match else 0.0
     if not 0 < value < 1:
         raise InputError(
             f"{option}: found {text!r:.40}, expected a percentage between 0% and 100%, such as 2%"

@@ -16,7 +16,7 @@ from truedraft.cli._prompts import gather
 from truedraft.cli._records import write_records
 from truedraft.cli._style import Style
 from truedraft.contract import InputError
-from truedraft.measure.server import Address, Ask, Pass, Settings, run_server
+from truedraft.measure.server import Address, Ask, Pass, Repeats, Settings, run_server
 from truedraft.measure.server.run import model_of
 
 
@@ -93,6 +93,8 @@ def report(passes: list[Pass], address: Address, settings: Settings) -> dict[str
         "thinking": settings.thinking,
         "passes": [done.to_json() for done in passes],
     }
+    if len(passes) == 2:
+        first["server"]["repeats"] = Repeats(*passes).to_json()
     return first
 
 
@@ -117,6 +119,30 @@ def lines(passes: list[Pass], settings: Settings, style: Style) -> Iterator[str]
         cold, warm = (tau_text(done.summary.acceptance) for done in passes)
         yield ""
         yield style.bold("cold, warm") + f"   {cold}, {warm}: one boot, an estimate only"
+        yield from _repeat_lines(Repeats(*passes))
+
+
+_TITLES = {
+    "tau": "tau",
+    "seconds": "seconds",
+    "seconds_to_first_token": "to first token",
+    "cached_tokens": "cached tokens",
+}
+
+
+def _repeat_lines(repeats: Repeats) -> Iterator[str]:
+    """Mean over prompts of warm - cold."""
+    for name, found in repeats.differences.items():
+        if found is None:
+            yield f"             {_TITLES[name]}: no prompt has it in both passes"
+            continue
+        spread = "" if found.sd is None else f" (sd {found.sd:.3f})"
+        yield (
+            f"             {_TITLES[name]}: {found.cold:.3f}, {found.warm:.3f}; warm - cold per prompt "
+            f"{found.difference:+.3f}{spread}, {found.prompts} prompts"
+        )
+    same, pairs = repeats.same_text
+    yield f"             same text: {same} of {pairs}"
 
 
 def _told(count: int | None) -> str:

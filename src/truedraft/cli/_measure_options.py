@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from truedraft.cli._numbers import FiniteRange
+
 _OPTIONS = (
     click.option("--server", metavar="URL", help="Measure this OpenAI-compatible server (http://host:8000)."),
     click.option("--prompts", type=click.Path(path_type=Path), help="As `run --prompt-file`; for --server."),
@@ -20,13 +22,13 @@ _OPTIONS = (
         help="Prompts as messages through the chat template, or as they are.",
     ),
     click.option("--concurrency", type=click.IntRange(1, 256), default=1, show_default=True),
-    click.option("--temperature", type=click.FloatRange(0, 1000), default=0.0, show_default=True),
+    click.option("--temperature", type=FiniteRange(0, 1000), default=0.0, show_default=True),
     click.option("--seed", type=click.IntRange(min=0), help="Sent with every request."),
     click.option("--max-new-tokens", type=click.IntRange(min=1), default=256, show_default=True),
     click.option("--thinking/--no-thinking", default=None, help="Sent as enable_thinking to the template."),
     click.option("--repeat-prefix", is_flag=True, help="Send all prompts twice: cold, then warm."),
     click.option("--cache-salt", is_flag=True, help="A fresh vLLM cache_salt, so that cold is cold."),
-    click.option("--timeout", type=click.FloatRange(1, 86400), default=600.0, show_default=True),
+    click.option("--timeout", type=FiniteRange(1, 86400), default=600.0, show_default=True),
     click.option("--api-key-env", metavar="NAME", help="Environment variable with the server's key."),
 )
 

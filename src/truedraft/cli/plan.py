@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from truedraft.cli._numbers import FiniteRange
 from truedraft.cli._printable import dumped
 from truedraft.contract import InputError
 
@@ -22,7 +23,7 @@ BOOTS = (2, 3, 5, 8, 12, 20)
 @click.option("--effect", required=True, metavar="PERCENT", help="The change of tau that must be seen: 2%.")
 @click.option(
     "--power",
-    type=click.FloatRange(0.5, 0.99),
+    type=FiniteRange(0.5, 0.99),
     default=0.8,
     show_default=True,
     help="Chance with which it must be seen.",

@@ -24,6 +24,10 @@ TREE_DEFINITION = (
 )
 
 
+UNTOLD = ("temperature", "top_p", "top_k", "thinking")
+"""Settings that many sources do not tell: absent from a record's JSON if they are unknown."""
+
+
 @dataclass(frozen=True)
 class AcceptanceRecord:
     """What one request proposed and what the target accepted, round by round.
@@ -37,6 +41,9 @@ class AcceptanceRecord:
 
     A source that has no rounds in order but counts them gives `histogram` instead: (proposed, accepted,
     number of such rounds). `category`: the kind of prompt, where the source tells.
+
+    `temperature`, `top_p`, `top_k`, and whether the prompts asked for `thinking`: `None` where the source
+    does not tell; they are then left out of the JSON.
     """
 
     request_id: str
@@ -57,9 +64,9 @@ class AcceptanceRecord:
     runner: str = "truedraft"
     truncated: str = "kept"
     cached_tokens: int = 0
-    temperature: float = 0.0
-    top_p: float = 1.0
-    top_k: int = 0
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
     seed: int | None = None
     proposal: str = "greedy"
     verification: str = "greedy"
@@ -68,6 +75,7 @@ class AcceptanceRecord:
     nodes: tuple[int, ...] = ()
     histogram: tuple[tuple[int, int, int], ...] = ()
     category: str = ""
+    thinking: bool | None = None
     schema: int = 1
 
     def __post_init__(self) -> None:
@@ -95,7 +103,8 @@ class AcceptanceRecord:
     def to_json(self) -> dict[str, Any]:
         """One JSONL line's object."""
         # Not `asdict`: it copies every number, half a minute for a million rounds.
-        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return {name: value for name, value in values.items() if value is not None or name not in UNTOLD}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from truedraft.contract import AcceptanceRecord, InputError
 
 SETTINGS = (
     *("engine", "version", "runner", "contract_hash", "batch_size", "temperature", "top_p", "top_k"),
-    *("proposal", "verification", "confidence_threshold", "tree_budget", "truncated"),
+    *("thinking", "proposal", "verification", "confidence_threshold", "tree_budget", "truncated"),
 )
 """Fields of a record that describe the run; one that differs between arms may be what makes the change."""
 
@@ -120,6 +120,18 @@ class Arm:
     def names_prompts(self) -> bool:
         """Whether the source told prompts apart."""
         return set(self.categories) != {""}
+
+    def runs_also_in(self, other: Arm) -> tuple[str, str] | None:
+        """A boot that `other` holds too, under either name: every prompt, count, output and time the same."""
+        theirs = {other._run(boot): boot for boot in other.boots if other.started(boot) > 0}
+        return next(((boot, theirs[run]) for boot in self.boots if (run := self._run(boot)) in theirs), None)
+
+    def _run(self, boot: str) -> frozenset[Any]:
+        cells = self.cells[boot].items()
+        return frozenset(
+            (prompt, cell.text, frozenset(cell.table.items()), tuple(sorted(cell.started)))
+            for prompt, cell in cells
+        )
 
     def same_counts(self) -> tuple[str, str, bool] | None:
         """Two boots that counted the same for every prompt, and whether they are one and the same run.

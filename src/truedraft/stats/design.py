@@ -5,9 +5,9 @@ The choice looks at names, times and settings only, never at what was accepted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from truedraft.contract import InputError
 from truedraft.stats.arms import SETTINGS, Arm
@@ -124,8 +124,12 @@ def identical_text(a: Arm, b: Arm, prompts: tuple[str, ...]) -> float | None:
 
 def settings_that_differ(a: Arm, b: Arm) -> dict[str, tuple[str, str]]:
     """Setting -> its values in the arms, where these are not the same."""
-    texts = {key: tuple(",".join(sorted(map(str, arm.settings[key]))) for arm in (a, b)) for key in SETTINGS}
+    texts = {key: tuple(_told(arm.settings[key]) for arm in (a, b)) for key in SETTINGS}
     return {key: (x, y) for key, (x, y) in texts.items() if x != y}
+
+
+def _told(values: Iterable[Any]) -> str:
+    return ",".join(sorted("unknown" if value is None else str(value) for value in values))
 
 
 def warnings(a: Arm, b: Arm, plan: Design) -> Iterator[str]:
@@ -141,6 +145,8 @@ def warnings(a: Arm, b: Arm, plan: Design) -> Iterator[str]:
                 f"{arm.name}: boots {same[0]} and {same[1]} counted the same for every prompt: an engine "
                 "that repeats itself exactly, or copies of one run, which say nothing about other boots"
             )
+    if both := a.runs_also_in(b):
+        yield f"boot {both[0]} of {a.name} and boot {both[1]} of {b.name} are one run, on both sides"
     if plan.left_out:
         of = plan.left_out + len(plan.prompts)
         yield f"{plan.left_out} of {of} prompts lack rounds in some boot: left out"

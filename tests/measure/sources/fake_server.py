@@ -28,6 +28,7 @@ class Fake:
         self.metrics = True
         self.other_traffic = 0
         self.slow = 0.0
+        self.drifts = False  # another text from a warm cache
         self.open = self.most_open = 0
 
     def metrics_text(self) -> str:
@@ -97,17 +98,41 @@ def serving() -> Iterator[tuple[str, Fake]]:
             if fault == "status":
                 self.send_error(500)
                 return
+            if fault == "redirect":
+                self.send_response(307)
+                self.send_header("Location", "http://127.0.0.1:9/v1/chat/completions")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
             accepted, cached = fake.decode(prompt)
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
             self.end_headers()
-            for word in ("Hello", " world"):
+            if fault == "empty":
+                self.wfile.write(b"data: [DONE]\n\n")
+                return
+            if fault == "drip":
+                for _ in range(200):  # never a whole line
+                    self.wfile.write(b"x")
+                    time.sleep(0.1)
+                return
+            for word in ("Hello", " world" if not (cached and fake.drifts) else " there"):
                 choice = {"index": 0, "delta": {"content": word}, "finish_reason": None}
                 self._event({"id": "c-1", "choices": [choice]})
             if fault == "cut":
                 return
             if fault == "garbage":
                 self.wfile.write(b"data: {broken\n\n")
+                return
+            if fault == "deep":
+                self.wfile.write(b"data: " + b"[" * 100_000 + b"\n\n")
+                return
+            if fault == "long":
+                self.wfile.write(b"data: " + b"z" * (9 * 2**20) + b"\n\n")
+                return
+            if fault == "object":
+                self._event({"object": "error", "message": "out of memory"})
+                self.wfile.write(b"data: [DONE]\n\n")
                 return
             if fault == "error":
                 self._event({"error": {"message": "out of memory"}})

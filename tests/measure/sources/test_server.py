@@ -87,6 +87,51 @@ def test_cold_against_warm(
     assert "the pass is not cold" in " ".join(again["warnings"])
 
 
+def test_cold_against_warm_prompt_by_prompt(
+    served: Served, prompts: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    url, fake = served
+    found = measured(capsys, "--server", url, "--prompts", prompts, "--repeat-prefix")
+    repeats = found["server"]["repeats"]
+    assert repeats["tau"]["difference"] == pytest.approx(-0.5)
+    assert repeats["tau"]["sd"] == pytest.approx(0)
+    assert repeats["cached_tokens"]["difference"] == 6
+    assert repeats["seconds"]["prompts"] == 6
+    assert repeats["text_identical"] == 1.0
+    assert "texts differ" not in " ".join(found["warnings"])
+    assert [pair["prompt_id"] for pair in repeats["prompts"]] == [f"p{i}" for i in range(6)]
+    first = repeats["prompts"][0]
+    assert first["warm"]["tau"] - first["cold"]["tau"] == pytest.approx(-0.5)
+    fake.seen.clear()
+    fake.drifts, fake.per_request = True, False
+    found = measured(capsys, "--server", url, "--prompts", prompts, "--repeat-prefix")
+    assert found["server"]["repeats"]["tau"] is None
+    assert found["server"]["repeats"]["text_identical"] == 0.0
+    assert "6 of 6 texts differ from those of the cold pass at temperature 0" in " ".join(found["warnings"])
+    fake.seen.clear()
+    warm = measured(capsys, "--server", url, "--prompts", prompts, "--repeat-prefix", "--temperature", "1")
+    assert "texts differ" not in " ".join(warm["warnings"])
+    fake.seen.clear()
+    fake.faults = {"x": "cut"}
+    assert main(["measure", "--server", url, "--prompts", str(prompts), "--repeat-prefix"]) == 0
+    out = capsys.readouterr().out
+    assert "tau: no prompt has it in both passes" in out
+    assert "same text: 0 of 5" in out
+
+
+def test_records_tell_the_settings_that_are_known(
+    served: Served, prompts: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "r.jsonl"
+    options = ["--temperature", "0.7", "--no-thinking", "-o", out]
+    measured(capsys, "--server", served[0], "--prompts", prompts, *options)
+    line = json.loads(out.read_text().split("\n")[0])
+    assert (line["temperature"], line["thinking"]) == (0.7, False)
+    assert not {"top_p", "top_k"} & set(line)
+    (record, *_) = records_of(out)
+    assert (record.temperature, record.top_p, record.top_k, record.thinking) == (0.7, None, None, False)
+
+
 def test_thinking_salt_key_and_completions(
     served: Served, prompts: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,7 +168,9 @@ def test_without_any_figures_there_is_no_tau(
     assert "no counters" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("fault", ["status", "cut", "garbage", "error"])
+@pytest.mark.parametrize(
+    "fault", ["status", "cut", "garbage", "error", "redirect", "empty", "deep", "long", "object"]
+)
 def test_failed_requests_are_said_and_left_out(
     fault: str, served: Served, prompts: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -177,6 +224,17 @@ def test_an_answer_that_hangs_ends_in_time(
     fake.slow = 3.0
     message = refusal(capsys, "--server", url, "--prompts", prompts, "--timeout", 1, "--concurrency", 6)
     assert "timed out" in message
+
+
+def test_an_answer_that_drips_ends_in_time(
+    served: Served, prompts: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url, fake = served
+    fake.faults = dict.fromkeys(("x" * n for n in range(1, 7)), "drip")
+    begin = time.monotonic()
+    message = refusal(capsys, "--server", url, "--prompts", prompts, "--timeout", 1, "--concurrency", 6)
+    assert "timed out after 1 s" in message
+    assert time.monotonic() - begin < 10
 
 
 def test_ctrl_c_ends_at_once(served: Served, prompts: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,7 +52,8 @@ def check(subject: Subject) -> Iterator[Finding]:
         again = Counter(
             (record.boot, record.prompt_id, record.output_hash)
             for record in records
-            if record.boot and record.output_hash and record.temperature < COLDEST
+            if record.boot and record.output_hash
+            if record.temperature is not None and record.temperature < COLDEST
         )
         repeats = sum(again.values()) - len(again)
         if repeats:

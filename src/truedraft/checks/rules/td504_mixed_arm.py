@@ -29,7 +29,7 @@ CODE = "TD504"
 NAME = "mixed-arm"
 
 SETTINGS = (
-    *("contract_hash", "K", "engine", "version", "runner", "temperature", "top_p", "top_k"),
+    *("contract_hash", "K", "engine", "version", "runner", "temperature", "top_p", "top_k", "thinking"),
     *("proposal", "verification", "confidence_threshold", "tree_budget", "truncated"),
 )
 
@@ -67,5 +67,5 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 
 def _values(records: list[AcceptanceRecord], name: str) -> list[str]:
-    """Distinct values in words; an empty text is a value that its source did not know."""
-    return sorted({str(getattr(record, name)) for record in records} - {""})
+    """Distinct values in words; an empty text and `None` are values that their source did not know."""
+    return sorted({str(getattr(record, name)) for record in records} - {"", "None"})

@@ -35,7 +35,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Temperature against verification, seed and what is served."""
     served = subject.usage.temperature
     for arm, records in arms(subject):
-        sampled = [record for record in records if record.temperature >= COLDEST]
+        sampled = [record for record in records if (record.temperature or 0.0) >= COLDEST]
         greedy = sum(record.verification == "greedy" for record in sampled)
         if greedy:
             message = f"{greedy} sampled requests were verified greedily, which changes the output's law"
@@ -44,7 +44,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         if seedless:
             message = f"{seedless} sampled requests name no seed and cannot be repeated"
             yield _finding(arm, message, "note", "no seed", "a seed")
-        other = {record.temperature for record in records if served is not None}
+        other = {record.temperature for record in records if record.temperature is not None}
         if served is not None and other and served not in other:
             message = f"measured at temperature {min(other):g}, but {served:g} is served"
             yield _finding(arm, message, "note", min(other), served)

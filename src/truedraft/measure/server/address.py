@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import http.client
-import time
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from threading import Timer
 from urllib.parse import urlsplit
 
 from truedraft.contract import InputError
@@ -60,23 +63,64 @@ class Address:
         return kind(self.host, self.port, timeout=timeout)
 
 
-def fetch(address: Address, path: str = "", timeout: float = TIMEOUT) -> bytes:
-    """The body of a GET. Raises `InputError` of one line for whatever fails; redirects are not followed."""
-    connection = address.connect(timeout)
-    where, end = f"{address}{path}", time.monotonic() + DEADLINE
+def status_text(status: int) -> str:
+    """A status that is no answer, in words."""
+    return f"status {status}" + (", a redirect, which is not followed" if 300 <= status < 400 else "")
+
+
+@contextmanager
+def within(connection: http.client.HTTPConnection, seconds: float) -> Iterator[None]:
+    """Connects, and breaks the connection after so many seconds, however slowly bytes still come.
+
+    Raises `TimeoutError` then, `OSError` if there is no connection.
+    """
+    connection.connect()
+    place, late = connection.sock, False  # an answer that ends with the connection takes `sock` away
+
+    def cut() -> None:
+        nonlocal late
+        late = True
+        with suppress(OSError):
+            place.shutdown(socket.SHUT_RDWR)
+
+    timer = Timer(seconds, cut)
+    timer.daemon = True
+    timer.start()
     try:
-        connection.request("GET", f"{address.path}{path}" or "/", headers=address.headers)
-        response = connection.getresponse()
-        if response.status != 200:
-            raise InputError(f"{where}: found status {response.status}, expected 200")
-        body = b""
-        while part := response.read1(_CHUNK):
-            body += part
-            if len(body) > MOST_BYTES:
-                raise InputError(f"{where}: found more than {MOST_BYTES} bytes, expected a smaller answer")
-            if time.monotonic() > end:
-                raise InputError(f"{where}: took more than {DEADLINE:.0f} s")
-        return body
+        yield
+    except Exception:
+        if late:
+            raise TimeoutError(f"timed out after {seconds:g} s") from None
+        raise
+    finally:
+        timer.cancel()
+    if late:
+        raise TimeoutError(f"timed out after {seconds:g} s")
+
+
+def fetch(address: Address, path: str = "", timeout: float = TIMEOUT, deadline: float = DEADLINE) -> bytes:
+    """The body of a GET. Raises `InputError` of one line for whatever fails; redirects are not followed.
+
+    `timeout`: seconds without a byte; `deadline`: seconds for everything.
+    """
+    connection = address.connect(timeout)
+    where = f"{address}{path}"
+    try:
+        with within(connection, deadline):
+            connection.request("GET", f"{address.path}{path}" or "/", headers=address.headers)
+            response = connection.getresponse()
+            if response.status != 200:
+                raise InputError(f"{where}: found {status_text(response.status)}, expected status 200")
+            body = bytearray()
+            while part := response.read1(_CHUNK):
+                body += part
+                if len(body) > MOST_BYTES:
+                    raise InputError(
+                        f"{where}: found more than {MOST_BYTES} bytes, expected a smaller answer"
+                    )
+            if response.length:
+                raise InputError(f"{where}: the answer ends {response.length} bytes early")
+            return bytes(body)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise InputError(f"{where}: cannot be fetched ({str(error)[:200] or type(error).__name__})") from None
     finally:

@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from truedraft.measure.server.address import Address
+from truedraft.measure.server.address import MOST_BYTES, Address, status_text, within
 from truedraft.measure.sources.values import count
 
 MOST_LINE = 8 * 2**20
+
+COUNTED = ("metrics", "timings", "meta_info", "speculative_decoding_stats", "sglext")
+"""Keys under which servers send per-request counts."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,8 @@ class Ask:
 
 @dataclass
 class Reply:
-    """What came back. `chunks`: objects with per-request counts. `error`: why there is no whole answer.
+    """What came back. `counts`: per kind, the last object with per-request counts. `error`: why there is no
+    whole answer.
 
     `started`: Unix time; `first`, `total`: seconds until the first text and the end. `None`: not told.
     """
@@ -49,7 +53,7 @@ class Reply:
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
     output_tokens: int | None = None
-    chunks: list[dict[str, Any]] = field(default_factory=list)
+    counts: dict[str, dict[str, Any]] = field(default_factory=dict)
     error: str = ""
 
     @property
@@ -74,22 +78,18 @@ def send(
     try:
         body = json.dumps(settings | ask.body(api)).encode()
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream", **address.headers}
-        connection.request("POST", address.path + place, body, headers)
-        response = connection.getresponse()
-        if response.status != 200:
-            reply.error = f"status {response.status}: {response.read(500).decode('utf-8', 'replace')}"
-            return reply
-        done = False
-        for event in _events(response, begin + timeout):
-            if event is None:
-                done = True
-                break
-            _take(reply, event, begin)
-        if not reply.error and not done and not reply.finish:
-            reply.error = "the stream ended before the answer did"
-    except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
+        with within(connection, timeout):
+            connection.request("POST", address.path + place, body, headers)
+            response = connection.getresponse()
+            if response.status != 200:
+                said = response.read(500).decode("utf-8", "replace")
+                reply.error = f"{status_text(response.status)}: {said}".rstrip(": ")
+                return reply
+            _receive(reply, response, begin)
+    except (OSError, http.client.HTTPException, ValueError, AttributeError, RecursionError) as error:
         # AttributeError: http.client on a connection that Ctrl-C has closed
-        reply.error = reply.error or str(error)[:200] or type(error).__name__
+        late = isinstance(error, TimeoutError)
+        reply.error = (not late and reply.error) or str(error)[:200] or type(error).__name__
     finally:
         reply.total = time.monotonic() - begin
         connected(connection, False)
@@ -97,7 +97,24 @@ def send(
     return reply
 
 
-def _events(response: http.client.HTTPResponse, end: float) -> Iterator[dict[str, Any] | None]:
+def _receive(reply: Reply, response: http.client.HTTPResponse, begin: float) -> None:
+    texts: list[str] = []
+    done = False
+    for event in _events(response):
+        if event is None:
+            done = True
+            break
+        _take(reply, event, texts, begin)
+    reply.text = "".join(texts)
+    if reply.error or reply.finish:
+        return
+    if not done:
+        reply.error = "the stream ended before the answer did"
+    elif not reply.text:
+        reply.error = "the answer holds neither text nor a reason to end"
+
+
+def _events(response: http.client.HTTPResponse) -> Iterator[dict[str, Any] | None]:
     """The objects of a stream of server-sent events, or of a plain answer; `None` for the end, `[DONE]`."""
     plain = "json" in (response.headers.get("Content-Type") or "")
     if plain:
@@ -106,9 +123,13 @@ def _events(response: http.client.HTTPResponse, end: float) -> Iterator[dict[str
             yield value
         yield None
         return
+    size = 0
     while line := response.readline(MOST_LINE):
-        if time.monotonic() > end:
-            raise TimeoutError("timed out")
+        size += len(line)
+        if len(line) == MOST_LINE:
+            raise ValueError(f"the answer has a line of more than {MOST_LINE} bytes")
+        if size > MOST_BYTES:
+            raise ValueError(f"the answer has more than {MOST_BYTES} bytes")
         event = line.strip()
         if not event.startswith(b"data:"):
             continue
@@ -121,9 +142,9 @@ def _events(response: http.client.HTTPResponse, end: float) -> Iterator[dict[str
             yield value
 
 
-def _take(reply: Reply, event: dict[str, Any], begin: float) -> None:
-    if isinstance(event.get("error"), dict | str):
-        reply.error = f"the server says: {str(event['error'])[:200]}"
+def _take(reply: Reply, event: dict[str, Any], texts: list[str], begin: float) -> None:
+    if isinstance(event.get("error"), dict | str) or event.get("object") == "error":
+        reply.error = f"the server says: {str(event.get('error') or event.get('message'))[:200]}"
         return
     if isinstance(event.get("id"), str):
         reply.request_id = event["id"]
@@ -134,19 +155,24 @@ def _take(reply: Reply, event: dict[str, Any], begin: float) -> None:
         text = _text(choice)
         if text and reply.first is None:
             reply.first = time.monotonic() - begin
-        reply.text += text
-        reply.finish = str(choice.get("finish_reason") or reply.finish)
+        texts.append(text)
+        reply.finish = str(choice.get("finish_reason") or reply.finish)[:40]
     usage = event.get("usage")
     if isinstance(usage, dict):
         details = usage.get("prompt_tokens_details")
         cached = count(details, "cached_tokens") if isinstance(details, dict) else None
         reply.cached_tokens = cached if cached is not None else reply.cached_tokens
-        reply.prompt_tokens = count(usage, "prompt_tokens")
-        reply.output_tokens = count(usage, "completion_tokens")
-    keys = ("metrics", "timings", "meta_info", "speculative_decoding_stats", "sglext")
+        reply.prompt_tokens = _later(usage, "prompt_tokens", reply.prompt_tokens)
+        reply.output_tokens = _later(usage, "completion_tokens", reply.output_tokens)
     inner = [c for c in choices if isinstance(c, dict)] if isinstance(choices, list) else []
-    if any(isinstance(part.get(key), dict) for part in (event, *inner) for key in keys):
-        reply.chunks.append(event)
+    for key in COUNTED:
+        if any(isinstance(part.get(key), dict) for part in (event, *inner)):
+            reply.counts[key] = event  # they count from the request's beginning: the last is the whole
+
+
+def _later(usage: dict[str, Any], name: str, before: int | None) -> int | None:
+    found = count(usage, name)
+    return before if found is None else found
 
 
 def _text(choice: dict[str, Any]) -> str:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from truedraft.contract import AcceptanceRecord, InputError
 from truedraft.measure.server.address import Address, fetch
 from truedraft.measure.server.load import ask_all
+from truedraft.measure.server.repeats import Repeats
 from truedraft.measure.server.reply import Ask, Reply
 from truedraft.measure.server.settings import Pass, Settings
 from truedraft.measure.sources.json_source import walk
@@ -24,6 +25,9 @@ from truedraft.measure.sources.observation import Item, Notice, Observation, Req
 from truedraft.measure.sources.prometheus import Reader as Scrape
 from truedraft.measure.sources.prometheus_text import generated_tokens
 from truedraft.measure.sources.records import record_of
+
+PATIENCE = 10.0
+"""Seconds for one scrape; a server that takes longer has no counters here."""
 
 SETTLE = 0.2
 MOST_SETTLES = 15
@@ -35,9 +39,12 @@ def model_of(address: Address) -> str:
     where = f"{address}/v1/models"
     try:
         found = json.loads(fetch(address, "/v1/models"))
-        return str(found["data"][0]["id"])
-    except (ValueError, KeyError, IndexError, TypeError):
-        raise InputError(f"{where}: found no list of models, expected one or --model NAME") from None
+        name = found["data"][0]["id"]
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+        name = None
+    if not isinstance(name, str):
+        raise InputError(f"{where}: found no list of models, expected one or --model NAME")
+    return name
 
 
 def run_server(
@@ -64,21 +71,32 @@ def run_server(
         done.summary.take(_items(done, settings, address, before, after))
         done.summary.settle()
         passes.append(done)
+    if len(passes) == 2 and settings.temperature == 0:
+        same, pairs = Repeats(*passes).same_text
+        if same < pairs:
+            text = f"{pairs - same} of {pairs} texts differ from those of the cold pass at temperature 0"
+            passes[1].summary.warn(Notice("warm", "text", f"{text}: acceptance differs with the text too"))
     return passes
 
 
 def _items(
     done: Pass, settings: Settings, address: Address, before: bytes | None, after: bytes | None
 ) -> Iterator[Item]:
-    for reply in done.replies:
+    for number, reply in enumerate(done.replies):
         if reply.error:
             yield Notice(reply.ask.prompt_id, "failed", f"no whole answer ({reply.error:.200})")
-        else:
-            yield from _per_request(reply, done.name, settings)
+            continue
+        for item in _per_request(reply, done.name, settings):
+            if isinstance(item, Observation) and not item.contradiction:
+                _count(done, number, item)
+            yield item
     if before is None or after is None:
         yield Notice(f"{address}/metrics", "counters", "no counters: only per-request counts are known")
         return
     scrapes = [_read(text, f"{address}/metrics") for text in (before, after)]
+    if not scrapes[1].scrapes:
+        yield Notice(f"{address}/metrics", "counters", "found no counters of speculative decoding there")
+        return
     scrapes[1].before = scrapes[0].series()
     for item in scrapes[1].finish():
         if isinstance(item, Observation) and item.scope != "difference":
@@ -106,9 +124,15 @@ def _items(
         yield Notice(done.name, "warm", "no prompt token was cached: the pass is not warm")
 
 
+def _count(done: Pass, number: int, seen: Observation) -> None:
+    if seen.rounds is not None and seen.accepted is not None:
+        rounds, accepted = done.counts.get(number, (0, 0))
+        done.counts[number] = rounds + seen.rounds, accepted + seen.accepted
+
+
 def _per_request(reply: Reply, name: str, settings: Settings) -> Iterator[Item]:
-    for chunk in reply.chunks:
-        for item in walk(chunk, f"{name} {reply.ask.prompt_id}"):
+    for event in {id(event): event for event in reply.counts.values()}.values():
+        for item in walk(event, f"{name} {reply.ask.prompt_id}"):
             if not isinstance(item, Observation):
                 yield item
                 continue
@@ -142,6 +166,7 @@ def _record(seen: Observation, name: str, settings: Settings, output_hash: str) 
         arm="" if name == "all" else name,
         batch_size=settings.concurrency,
         temperature=settings.temperature,
+        thinking=settings.thinking,
         seed=settings.seed,
         output_hash=output_hash,
     )
@@ -149,7 +174,7 @@ def _record(seen: Observation, name: str, settings: Settings, output_hash: str) 
 
 def _scrape(address: Address) -> bytes | None:
     try:
-        return fetch(address, "/metrics")
+        return fetch(address, "/metrics", timeout=PATIENCE, deadline=PATIENCE)
     except InputError:
         return None
 

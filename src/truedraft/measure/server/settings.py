@@ -44,12 +44,21 @@ class Settings:
 
 @dataclass
 class Pass:
-    """One pass over the prompts. `name`: `all`, `cold` or `warm`. `summary`: what its figures say."""
+    """One pass over the prompts. `name`: `all`, `cold` or `warm`. `summary`: what its figures say.
+
+    `counts`: number of the prompt -> rounds and accepted drafts, where the server tells them per request.
+    """
 
     name: str
     seconds: float
     replies: list[Reply]
     summary: Summary = field(default_factory=lambda: Summary(keep_records=True))
+    counts: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def tau(self, number: int) -> float | None:
+        """1 + accepted drafts / rounds of one prompt; `None` without counts or rounds."""
+        rounds, accepted = self.counts.get(number, (0, 0))
+        return 1 + accepted / rounds if rounds else None
 
     @property
     def failed(self) -> list[Reply]:

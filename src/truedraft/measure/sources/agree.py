@@ -7,8 +7,9 @@ from dataclasses import replace
 from itertools import pairwise
 
 from truedraft.measure.sources.deduce import deduce, only, reached_bounds
-from truedraft.measure.sources.definitions import IMPLIED
+from truedraft.measure.sources.definitions import IMPLIED, TAU_ENGINE
 from truedraft.measure.sources.observation import Figure, Observation
+from truedraft.measure.sources.values import MOST_WIDTH
 
 
 def settled(seen: Observation, rate: Figure | None = None) -> Observation:
@@ -16,7 +17,7 @@ def settled(seen: Observation, rate: Figure | None = None) -> Observation:
 
     `rate`: accepted / proposed drafts as printed, where it means that.
     """
-    wrong = contradiction(seen, rate)
+    wrong = seen.contradiction or contradiction(seen, rate)
     if wrong:
         return replace(seen, contradiction=wrong)
     if seen.rounds is None and seen.accepted is not None:
@@ -57,10 +58,13 @@ def contradiction(seen: Observation, rate: Figure | None = None) -> str:
         return f"{accepted} accepted drafts of {proposed} proposed"
     if n is not None and accepted is not None and accepted and not n:
         return f"{accepted} accepted drafts in no round"
-    if n is not None and proposed is not None and k and proposed > n * k:
-        return f"{proposed} proposed drafts in {n} rounds of at most {k}"
-    if n is not None and accepted is not None and k and accepted > n * k:
-        return f"{accepted} accepted drafts in {n} rounds of at most {k}"
+    if n is not None and proposed is not None and proposed < n and seen.definition == TAU_ENGINE:
+        return f"{proposed} proposed drafts in {n} rounds that have at least one each"
+    most = k or MOST_WIDTH
+    if n is not None and proposed is not None and proposed > n * most:
+        return f"{proposed} proposed drafts in {n} rounds of at most {most}"
+    if n is not None and accepted is not None and accepted > n * most:
+        return f"{accepted} accepted drafts in {n} rounds of at most {most}"
     return _positions(seen) or _lengths(seen) or _rates(seen, rate)
 
 
@@ -82,14 +86,22 @@ def _positions(seen: Observation) -> str:
     return ""
 
 
+def no_length(length: Figure, width: int | None = None) -> str:
+    """Why no round of at most `width` drafts has this acceptance length, or nothing."""
+    if length.high < 1:
+        return f"acceptance length {length.value:g} is smaller than 1, the bonus token alone"
+    most = width or MOST_WIDTH
+    if length.low > most + 1:
+        return f"acceptance length {length.value:g} is more than {most} drafts and a bonus token"
+    return ""
+
+
 def _lengths(seen: Observation) -> str:
     length = seen.length
     if length is None:
         return ""
-    if length.high < 1:
-        return f"acceptance length {length.value:g} is smaller than 1, the bonus token alone"
-    if seen.width and length.low > seen.width + 1:
-        return f"acceptance length {length.value:g} is more than {seen.width} drafts and a bonus token"
+    if wrong := no_length(length, seen.width):
+        return wrong
     if seen.rounds and seen.accepted is not None:
         exact = 1 + seen.accepted / seen.rounds
         if not length.low <= exact <= length.high:

@@ -8,9 +8,9 @@ from typing import Any
 from truedraft.contract import DEFINITION
 from truedraft.measure.sources.agree import settled
 from truedraft.measure.sources.definitions import LENGTH, RATE, SURVIVAL
-from truedraft.measure.sources.observation import Figure, Item, Observation, Request
+from truedraft.measure.sources.observation import Figure, Item, Notice, Observation, Request
 from truedraft.measure.sources.per_request import exact
-from truedraft.measure.sources.values import count, number, text
+from truedraft.measure.sources.values import count, number, shares, text
 
 OURS = "truedraft"
 BENCH = "vllm-bench"
@@ -41,10 +41,9 @@ def read_ours(found: Mapping[str, Any], where: str) -> Iterator[Item]:
     rounds, accepted = count(inner, "rounds"), count(inner, "accepted")
     if rounds is None:
         return
-    survival = inner.get("survival")
-    shares = survival if isinstance(survival, list) else []
-    reached = [share * rounds for share in shares if isinstance(share, int | float)]
-    whole = len(reached) == len(shares) and all(abs(r - round(r)) < 1e-6 * max(rounds, 1) for r in reached)
+    listed = shares(inner.get("survival")) or ()
+    reached = [share * rounds for share in listed]
+    whole = all(abs(r - round(r)) < 1e-6 * max(rounds, 1) for r in reached)
     yield settled(
         Observation(
             source=OURS,
@@ -55,7 +54,7 @@ def read_ours(found: Mapping[str, Any], where: str) -> Iterator[Item]:
             proposed=count(inner, "proposed"),
             accepted=accepted,
             reached=tuple(round(r) for r in reached) if whole else (),
-            width=len(shares) or None,
+            width=len(listed) or None,
             engine="truedraft",
         )
     )
@@ -68,15 +67,13 @@ def read_bench(found: Mapping[str, Any], where: str) -> Iterator[Item]:
     accepted = count(found, _BENCH + "accepted_tokens", _BENCH + "num_accepted_tokens")
     length = number(found, _BENCH + "acceptance_length")
     rate = number(found, _BENCH + "acceptance_rate")
-    listed = found.get(_BENCH + "per_position_acceptance_rates")
-    shares = (
-        [float(share) for share in listed if isinstance(share, int | float)]
-        if isinstance(listed, list)
-        else []
-    )
+    stated = found.get(_BENCH + "per_position_acceptance_rates")
+    listed = shares(stated) or ()
+    if stated and not listed:
+        yield Notice(where, "partial", "per-position rates are no list of shares: not used")
     reached: tuple[int, ...] = ()
-    if rounds and shares and all(abs(s * rounds - round(s * rounds)) < 1e-6 * rounds + 1e-6 for s in shares):
-        reached = tuple(round(share * rounds) for share in shares)
+    if rounds and listed and all(abs(s * rounds - round(s * rounds)) < 1e-6 * rounds + 1e-6 for s in listed):
+        reached = tuple(round(share * rounds) for share in listed)
     stated_length = exact("mean acceptance length", length, LENGTH)
     stated_rate = exact("draft acceptance rate", None if rate is None else rate / 100, RATE)
     seen = Observation(
@@ -90,8 +87,8 @@ def read_bench(found: Mapping[str, Any], where: str) -> Iterator[Item]:
         reached=reached,
         survival=()
         if reached
-        else tuple(Figure(f"survival[{i}]", s, 1e-4, SURVIVAL) for i, s in enumerate(shares)),
-        width=len(shares) or None,
+        else tuple(Figure(f"survival[{i}]", s, 1e-4, SURVIVAL) for i, s in enumerate(listed)),
+        width=len(listed) or None,
         length=stated_length[0] if stated_length else None,
         stated=(*stated_length, *stated_rate),
         engine="vllm",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from truedraft.contract import AcceptanceRecord, InputError, acceptance_of
-from truedraft.measure.sources import json_reports, sglang_request, vllm_request
+from truedraft.measure.sources import json_reports, sglang_request, trtllm, vllm_request
 from truedraft.measure.sources.lines import Line, cleaned
 from truedraft.measure.sources.observation import Item, Notice, Observation, Request
 from truedraft.measure.sources.values import MOST_DEPTH
@@ -27,6 +27,7 @@ KINDS: dict[str, tuple[Callable[[Found], bool], Callable[[Found, str], Iterator[
         lambda found, where: vllm_request.read_counts(found, where, vllm_request.NAME, Request()),
     ),
     sglang_request.NAME: (sglang_request.is_meta_info, sglang_request.read_meta_info),
+    trtllm.NAME: (trtllm.is_iteration, trtllm.read_iteration),
     sglang_request.SERVER: (sglang_request.is_server_info, sglang_request.read_server_info),
     json_reports.BENCH: (json_reports.is_bench, json_reports.read_bench),
     json_reports.TIMINGS: (json_reports.is_timings, json_reports.read_timings),
@@ -50,6 +51,7 @@ class JsonSource:
         self.where, self._read_record, self._only = where, read_record, only
         self.log_lines: list[Line] = []
         self._without = 0
+        self._streams: dict[str, list[Item]] = {}
 
     def items(self, data: bytes) -> Iterator[Item]:
         """All observations in `data`. Raises `InputError` if it is neither a document nor lines of JSON."""
@@ -75,14 +77,26 @@ class JsonSource:
                 yield from self._record(event, where)
                 continue
             found = list(self._document(value, where))
+            stream = (
+                value.get("id") if isinstance(value, dict) and line.lstrip().startswith(b"data:") else None
+            )
+            if found and isinstance(stream, str):
+                self._streams[stream] = found  # counts of a stream grow: its last ones are the whole
+                continue
             yield from found
             if not found and isinstance(value, dict):
                 self._log_or_nothing(value, number)
 
+        for found in self._streams.values():
+            yield from found
+        self._streams = {}
+
     def _log_or_nothing(self, value: dict[str, Any], number: int) -> None:
         texts = [value[key] for key in _LOG_KEYS if isinstance(value.get(key), str)]
         if texts:
-            self.log_lines += [(number, cleaned(part.encode())) for part in texts[0].split("\n") if part]
+            self.log_lines += [
+                (number, cleaned(part.encode("utf-8", "replace"))) for part in texts[0].split("\n") if part
+            ]
         elif not isinstance(value.get("choices"), list):  # a chunk of a stream
             self._without += 1
 

@@ -19,6 +19,7 @@ MOST_PARTS = 12
 MOST_CHARACTERS = 4000
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-Z\\-_]|\x9b[0-9;?]*[@-~]|\u241b\[[0-9;]*m")
+_FOREIGN = re.compile(r"(?![0-9])\d")
 _QUOTE = re.compile(r"^\s*(?:[>│┃|]\s?)+")
 _PREFIX = re.compile(
     r"""^\s*(?:
@@ -35,10 +36,14 @@ _PREFIX = re.compile(
 
 
 def cleaned(raw: bytes) -> str:
-    """A line as text: colours, carriage returns and quotation marks of replies taken away."""
-    text = raw.decode("utf-8", errors="replace").replace("\x00", "")
-    text = _ANSI.sub("", text.rstrip("\r\n")).rpartition("\r")[2]  # a progress bar overwrites its line
-    return _QUOTE.sub("", text)
+    """A line as text: colours, a byte order mark and quotation marks of replies taken away.
+
+    Bytes that are no text, zeros and digits of other scripts become U+FFFD, which no figure has inside.
+    """
+    text = raw.decode("utf-8", errors="replace").replace("\x00", "\ufffd")
+    if not text.isascii():
+        text = _FOREIGN.sub("\ufffd", text.removeprefix("\ufeff").replace("\xa0", " "))
+    return _QUOTE.sub("", _ANSI.sub("", text.rstrip("\r\n")))
 
 
 def squeezed(text: str) -> str:
@@ -56,12 +61,18 @@ class Statement:
     """A statement of a log. `text` is squeezed and begins with the anchor; `number`: its first line.
 
     `whole`: it has its end. Else, or if it was put together beside another one that was cut, `text` is what
-    its first line holds: what follows may belong to the other.
+    its first line holds: what follows, and begins with `after`, may belong to it or to the other.
     """
 
     number: int
     text: str
     whole: bool
+    after: str = ""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the next line may hold the rest of a number or of a list that `text` ends with."""
+        return self.after[:1].isdigit() or self.after[:1] in (",", ".")
 
 
 class Joiner:
@@ -134,8 +145,9 @@ class Joiner:
             self._cut = self._number
         whole = whole and not beside
         text = squeezed(" ".join(self._parts) if whole else self._parts[0])
+        after = "" if whole or len(self._parts) == 1 else squeezed(self._parts[1])
         self._parts = []
         end = self._end.search(text)
         if end and self._pieces.search(text, end.end()):
             self.lost.append(self._number)
-        yield Statement(self._number, text, whole)
+        yield Statement(self._number, text, whole, after)

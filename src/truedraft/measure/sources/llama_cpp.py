@@ -22,20 +22,24 @@ MARKER = re.compile(
 )
 
 _ANCHOR = re.compile(r"draft\s*acceptance(?:\s*rate)?\s*=|statistics\s+[\w.-]+\s*:\s*#")
-_PIECES = re.compile(r"\daccepted/\d+generated|#(?:gen|acc)(?:drafts|tokens)=|acceptancerateperposition=")
+_PIECES = re.compile(
+    r"\daccepted/\d{1,15}generated|#(?:gen|acc)(?:drafts|tokens)=|acceptancerateperposition="
+)
 _REQUEST = re.compile(
     r"draftacceptance(?:rate)?=(?P<rate>\d\.\d{3,5}|nan|-nan)"
-    r"\((?P<accepted>\d+)accepted/(?P<proposed>\d+)generated\)"
-    r"(?:,mean(?:acceptancelength|len)=(?P<length>\d+\.\d\d)(?!\d)"
+    r"\((?P<accepted>\d{1,15})accepted/(?P<proposed>\d{1,15})generated\)"
+    r"(?:,mean(?:acceptancelength|len)=(?P<length>\d{1,15}\.\d\d)(?!\d)"
     r"(?:,acceptancerateperposition=\((?P<positions>\d\.\d{3}(?:,\d\.\d{3})*)\))?)?"
 )
 _TOTAL = re.compile(
-    r"statistics(?P<kind>[\w.-]+):(?:#calls\([\w,]+\)=\d+,)?#gendrafts=(?P<rounds>\d+),#accdrafts=(?P<hit>\d+),"
-    r"#gentokens=(?P<proposed>\d+),#acctokens=(?P<accepted>\d+)(?!\d)"
-    r"(?:,#meanacclen=(?P<length>\d+\.\d\d)(?:,#accrate/pos=\((?P<positions>\d\.\d{3}(?:,\d\.\d{3})*)\))?)?"
+    r"statistics(?P<kind>[\w.-]+):(?:#calls\([\w,]+\)=\d{1,15},)?#gendrafts=(?P<rounds>\d{1,15}),#accdrafts=(?P<hit>\d{1,15}),"
+    r"#gentokens=(?P<proposed>\d{1,15}),#acctokens=(?P<accepted>\d{1,15})(?!\d)"
+    r"(?:,#meanacclen=(?P<length>\d{1,15}\.\d\d)(?:,#accrate/pos=\((?P<positions>\d\.\d{3}(?:,\d\.\d{3})*)\))?)?"
 )
 _END = re.compile(r"(?:perposition|#accrate/pos)=\([\d.,]+\)")
-_BLOCK = re.compile(r"^\s*(?:[\d.]+ [A-Z] )?(n_drafted|n_accept|accept)\s*=\s*(\d+(?:\.\d+)?)(%?)\s*$")
+_BLOCK = re.compile(
+    r"^\s*(?:[\d.]+ [A-Z] )?(n_drafted|n_accept|accept)\s*=\s*(\d{1,15}$|\d{1,3}\.\d{3}(?=%))%?\s*$"
+)
 
 
 @dataclass
@@ -73,13 +77,15 @@ class Reader:
             where = f"{self.where}:{statement.number}"
             total = statement.text.startswith("statistics")
             match = (_TOTAL if total else _REQUEST).match(statement.text)
-            if match is None:
+            rest = "" if match is None else statement.text[match.end() :]
+            closed = not rest or rest.startswith((",dur(", "`"))
+            if match is None or (total and (not closed or (not rest and statement.goes_on))):
                 yield Notice(where, "partial", "draft acceptance line is cut or mixed with another: not used")
                 continue
-            rest = statement.text[match.end() :]
-            if (rest[:1] == "," and not rest.startswith(",dur(")) or rest[:1].isdigit():
+            if not closed:
                 yield Notice(where, "partial", "draft acceptance line is cut or mixed with another")
-            yield from _total(match, where, self.where) if total else _request(match, where)
+            whole = closed or rest[0] == ","  # else the last number may go on in what follows
+            yield from _total(match, where, self.where) if total else _request(match, where, whole)
         for number in self._joiner.lost:
             yield Notice(f"{self.where}:{number}", "lost", "pieces of a draft acceptance line: not used")
         self._joiner.lost.clear()
@@ -111,8 +117,9 @@ def _figures(match: re.Match[str]) -> tuple[Figure | None, tuple[Figure, ...]]:
     return length, tuple(figure(f"survival[{i}]", text, SURVIVAL) for i, text in enumerate(positions))
 
 
-def _request(match: re.Match[str], where: str) -> Iterator[Item]:
+def _request(match: re.Match[str], where: str, whole: bool) -> Iterator[Item]:
     length, shares = _figures(match)
+    length = length if whole or shares else None
     rate = None if "nan" in match["rate"] else figure("draft acceptance", match["rate"], RATE)
     yield settled(
         Observation(

@@ -7,6 +7,7 @@ states (`derived`). Rounded figures stay `Figure`s with their precision. What is
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Literal
 
 from truedraft.contract import AcceptanceRecord
@@ -44,8 +45,9 @@ class Figure:
 
 def figure(name: str, text: str, definition: str, scale: float = 1.0) -> Figure:
     """A figure from its printed digits: `2.93` is known to a step of 0.01. `scale`: 0.01 for percentages."""
-    decimals = len(text.partition(".")[2]) if "e" not in text.lower() else 0
-    return Figure(name, float(text) * scale, scale * 10.0**-decimals, definition)
+    exponent = Decimal(text).as_tuple().exponent
+    step = 10.0**exponent if isinstance(exponent, int) else 0.0
+    return Figure(name, float(text) * scale, scale * step, definition)
 
 
 @dataclass(frozen=True, slots=True)

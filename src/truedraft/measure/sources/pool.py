@@ -46,6 +46,7 @@ class Pool:
     _nodes: int = 0
     _counted: int = 0
     _rates: tuple[int, int] = (0, 0)
+    _rated: int = 0
     _lengths: list[float] = field(default_factory=list)
 
     def add(self, seen: Observation) -> None:
@@ -56,6 +57,7 @@ class Pool:
         if seen.width:
             self.widths.add(seen.width)
         if seen.proposed is not None and seen.accepted is not None:
+            self._rated += 1
             self._rates = (self._rates[0] + seen.proposed, self._rates[1] + seen.accepted)
         bounds = (seen.rounds, seen.rounds) if seen.rounds is not None else seen.rounds_between
         if bounds is not None and seen.accepted is not None:
@@ -143,14 +145,18 @@ class Pool:
         return tuple(round(r, 2) if r is not None and inexact else r for r in ratios)
 
     def _printed(self) -> Pooled:
-        one = self._lengths and self._lengths[3] == 1
-        shares = self.shown[0].survival if one and self.observations == 1 else ()
-        proposed, accepted = self._rates if self._rates[0] else (None, None)
+        """Only what every observation tells: a figure of some of them is not one of all."""
+        lengths = self._lengths if self._lengths and self._lengths[3] == self.observations else None
+        one = lengths is not None and self.observations == 1
+        shares = self.shown[0].survival if one else ()
+        proposed, accepted = (
+            self._rates if self._rates[0] and self._rated == self.observations else (None, None)
+        )
         return Pooled(
             definition=self.definition,
             basis="printed",
-            tau=self._lengths[2] if one else None,
-            tau_between=(self._lengths[0], self._lengths[1]) if self._lengths else None,
+            tau=lengths[2] if lengths is not None and one else None,
+            tau_between=None if lengths is None else (lengths[0], lengths[1]),
             rounds=None,
             rounds_between=None,
             proposed=proposed,

@@ -8,6 +8,7 @@ process that started anew, has lost the time between: nothing is subtracted then
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -21,6 +22,15 @@ from truedraft.measure.sources.sglang_gauges import read_gauges
 NAME = "prometheus"
 
 
+def whole_of_one(scrape: Scrape, cut: Scrape) -> bool:
+    """Whether `scrape` holds one whole scrape, seen from a later one that is `cut`: both begin alike.
+
+    A scrape that lost lines goes on into the next one, and then has samples of both.
+    """
+    mine, theirs = ([key for key in s.values if "spec_decode_num_" in key[0]] for s in (scrape, cut))
+    return bool(mine) and mine[0][0].endswith("_num_drafts") and mine[: len(theirs)] == theirs
+
+
 @dataclass
 class Reader:
     """Feed it the lines of a scrape; `where`: the file. `before`: an earlier scrape's series."""
@@ -29,14 +39,14 @@ class Reader:
     before: dict[tuple[str, Labels], Series] | None = None
     scrapes: list[Scrape] = field(default_factory=list)
     _notices: list[Notice] = field(default_factory=list)
-    _last: tuple[int, str] = (0, "")
+    _decimals: dict[str, bool] = field(default_factory=dict)
 
     def feed(self, number: int, line: str) -> Iterator[Item]:
         """Keeps the samples; they are judged together, at the end."""
         if line.startswith("#"):
             return iter(())
         sample = parse_sample(line)
-        if sample is None or sample[2] != sample[2]:
+        if sample is None or not self._is_number(sample[0], line, sample[2]):
             self._notices.append(
                 Notice(f"{self.where}:{number}", "partial", "a sample is cut or no number: not used")
             )
@@ -46,6 +56,11 @@ class Reader:
             self.scrapes = [*self.scrapes[-1:], Scrape(number)]
         self.scrapes[-1].values[name, labels] = value
         return iter(())
+
+    def _is_number(self, name: str, line: str, value: float) -> bool:
+        """Finite, and written as the exporter writes: one that ends numbers with `.0` has no other ends."""
+        decimals = self._decimals.setdefault(name.partition(":")[0], "." in line.rpartition("}")[2])
+        return math.isfinite(value) and (not decimals or any(c in line.rpartition("}")[2] for c in ".eE"))
 
     @property
     def pending(self) -> bool:
@@ -81,6 +96,9 @@ class Reader:
             last, earlier = collect(self.scrapes[-1]), collect(self.scrapes[-2])
             cut = any(key not in last or not complete(last[key], s) for key, s in earlier.items())
             chosen = self.scrapes[-2] if cut else self.scrapes[-1]
+            if cut and not whole_of_one(self.scrapes[-2], self.scrapes[-1]):
+                text = "several scrapes in one file, and lines are missing: which belong together is unknown"
+                return chosen, Notice(f"{self.where}:{chosen.number}", "scrapes", text)
             what = "the last is cut, the one before it is used" if cut else "the last is used"
             self._notices.append(
                 Notice(

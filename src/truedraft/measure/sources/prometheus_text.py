@@ -6,13 +6,16 @@ sample per line. A file may hold several scrapes (`curl … >> file`): a sample 
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, field
 
-MARKER = re.compile(r"spec_decode_num_|spec_accept_|process_start_time_seconds")
+from truedraft.measure.sources.values import MOST_COUNT
 
-_SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+([-+]?[\w.]+(?:[-+]\d+)?)(?:\s+-?\d+)?\s*$")
+MARKER = re.compile(r"spec_decode_num_|:spec_accept_|process_start_time_seconds")
+
+_NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]{1,3})?|[iI]nf|NaN)"
+_STAMP = r"-?[0-9]{9,}(?:\.[0-9]+)?"  # of our time: `1 000.0`, a number with a space in it, has none
+_SAMPLE = re.compile(rf"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{{(.*)\}})?\s+({_NUMBER})(?:\s+{_STAMP})?\s*$")
 _LABEL = re.compile(r'\s*([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)')
 
 Labels = tuple[tuple[str, str], ...]
@@ -46,8 +49,8 @@ def parse_sample(line: str) -> tuple[str, Labels, float] | None:
 
 
 def whole(value: float) -> int | None:
-    """A counter's value as a count; `None` if it is none."""
-    return int(value) if math.isfinite(value) and value >= 0 and value == int(value) else None
+    """A counter's value as a count; `None` if it is none, or too large to be exact."""
+    return int(value) if 0 <= value < MOST_COUNT and value == int(value) else None
 
 
 _GENERATED = ("vllm:generation_tokens", "llamacpp:tokens_predicted", "sglang:generation_tokens")

@@ -9,6 +9,7 @@ from itertools import chain
 from truedraft.contract import InputError
 from truedraft.measure.sources import json_source, text_source
 from truedraft.measure.sources.agree import settled
+from truedraft.measure.sources.encoding import recoded
 from truedraft.measure.sources.json_source import JsonSource, ReadRecord, is_json
 from truedraft.measure.sources.lines import Line, cleaned
 from truedraft.measure.sources.observation import Item, Notice, Observation
@@ -42,7 +43,7 @@ def read_source(
     `only`: a name of `SOURCES`. `before`: an earlier scrape of the same server. `width`: K, where the source
     does not tell it. Raises `InputError` for JSON that is none.
     """
-    stream = iter(parts)
+    stream = recoded(iter(parts))
     head = b""
     for part in stream:
         head += part
@@ -97,13 +98,20 @@ def numbered(
                 )
                 skipping = False
             else:
-                yield number, cleaned(line)
+                yield from ((number, cleaned(piece)) for piece in _pieces(line))
         open_part = tail
         if len(open_part) > MOST_LINE:
             open_part, skipping = b"", True
-    state["ended"] = not open_part and not skipping
+    state["ended"] = (not open_part or open_part.endswith(b"\r")) and not skipping
     if open_part and not skipping:
-        yield number + 1, cleaned(open_part)
+        yield from ((number + 1, cleaned(piece)) for piece in _pieces(open_part))
+
+
+def _pieces(line: bytes) -> Iterator[bytes]:
+    """What a progress bar wrote over each other: every piece is a line of its own."""
+    *bar, last = line.rstrip(b"\r").split(b"\r")
+    yield from filter(None, bar)
+    yield last
 
 
 def scrape_before(parts: Iterable[bytes], where: str) -> Scrape:

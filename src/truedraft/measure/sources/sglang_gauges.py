@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from truedraft.measure.sources.agree import no_length
 from truedraft.measure.sources.definitions import LENGTH, RATE_SGLANG, TAU_GAUGE
 from truedraft.measure.sources.observation import Figure, Item, Notice, Observation
 from truedraft.measure.sources.prometheus_text import Labels, Scrape
@@ -28,8 +29,8 @@ def read_gauges(scrape: Scrape, where: str) -> Iterator[Item]:
         if "length" not in values or values["length"] == 0:  # 0: no round yet
             continue
         length = Figure("spec_accept_length", values["length"], 0.0, LENGTH)
-        stated = [length]
-        if "rate" in values:
+        stated, wrong = [length], no_length(length)
+        if not wrong and 0 <= values.get("rate", -1) <= 1:
             meaning = RateMeaning()
             rate = Figure("spec_accept_rate", values["rate"], 0.0, RATE_SGLANG)
             meaning.add(length, rate)
@@ -44,5 +45,6 @@ def read_gauges(scrape: Scrape, where: str) -> Iterator[Item]:
             definition=TAU_GAUGE,
             length=length,
             stated=tuple(stated),
+            contradiction=wrong,
             engine="sglang",
         )

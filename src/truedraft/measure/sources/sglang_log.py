@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from truedraft.measure.sources.agree import no_length
 from truedraft.measure.sources.definitions import (
     LENGTH,
     RATE_SGLANG,
@@ -28,10 +29,10 @@ MARKER = re.compile(r"Decode batch|[aA]ccept (?:len|rate)")
 
 _ANCHOR = re.compile(r"Decode\s*batch(?=[\s.,\[])")
 _PIECES = re.compile(r"accept(?:len|rate):\d")
-_LENGTH = re.compile(r"acceptlen:(\d+\.\d\d),")
-_RATE = re.compile(r"acceptlen:\d+\.\d\d,acceptrate:(\d+\.\d\d),")
+_LENGTH = re.compile(r"acceptlen:(\d{1,15}\.\d\d),")
+_RATE = re.compile(r"acceptlen:\d{1,15}\.\d\d,acceptrate:(\d{1,15}\.\d\d),")
 _END = re.compile(r"#queue-req:\d")
-_BENCH = re.compile(r"\s*Accept length:\s+(\d+\.\d+)\s*$")
+_BENCH = re.compile(r"\s*Accept length:\s+(\d{1,15}\.\d\d)\s*$")
 
 
 @dataclass
@@ -140,8 +141,6 @@ def _observed(source: str, where: str, scope: str, length: Figure, rate: Figure 
         definition=TAU_GAUGE,
         length=length,
         stated=(length,) if rate is None else (length, rate),
-        contradiction=f"accept length {length.value:g} is smaller than the bonus token alone"
-        if length.high < 1
-        else "",
+        contradiction=no_length(length),
         engine="sglang",
     )

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from truedraft.measure.sources.agree import no_length
 from truedraft.measure.sources.definitions import LENGTH, RATE, TAU_GAUGE, THETA
 from truedraft.measure.sources.observation import Figure, Item, Observation, Request
 from truedraft.measure.sources.per_request import exact, from_histogram
@@ -97,5 +98,6 @@ def read_server_info(found: Mapping[str, Any], where: str) -> Iterator[Item]:
             definition=TAU_GAUGE,
             length=length,
             stated=(length,),
+            contradiction=no_length(length),
             engine="sglang",
         )

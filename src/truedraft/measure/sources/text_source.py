@@ -9,6 +9,7 @@ from typing import Protocol
 from truedraft.measure.sources import (
     llama_cpp,
     prometheus,
+    sglang_finish,
     sglang_gauges,
     sglang_log,
     vllm_log,
@@ -33,15 +34,23 @@ class Reader(Protocol):
         """Whether anything is still open."""
 
 
+CUT = "\ufffd"
+"""Stands behind a last line without end: no number can end there that has no end of its own."""
+
 KINDS: dict[tuple[str, ...], tuple[re.Pattern[str], Callable[[str], Reader]]] = {
     (vllm_log.NAME,): (vllm_log.MARKER, vllm_log.Reader),
     (vllm_old.NAME,): (vllm_old.MARKER, vllm_old.Reader),
     (vllm_summary.NAME, vllm_summary.EXAMPLE): (vllm_summary.MARKER, vllm_summary.Reader),
     (prometheus.NAME, sglang_gauges.NAME): (prometheus.MARKER, prometheus.Reader),
     (sglang_log.NAME, sglang_log.BENCH): (sglang_log.MARKER, sglang_log.Reader),
+    (sglang_finish.NAME,): (sglang_finish.MARKER, sglang_finish.Reader),
     (llama_cpp.NAME,): (llama_cpp.MARKER, llama_cpp.Reader),
 }
 """Names -> the words of a line that concerns the reader, and the reader."""
+
+
+_DECIMALS = re.compile(r"(?:\.\d\d|\.0)\s*$")
+"""Ends of numbers that are printed with so many decimals."""
 
 
 def text_items(
@@ -60,7 +69,7 @@ def text_items(
     attentive = dict.fromkeys(readers, 0)
     previous: Line = (0, "")
     last: Line = previous
-    for number, line in lines:
+    for number, line in _marked(lines, ends):
         for names, (marker, _) in kinds.items():
             if marker.search(line):
                 if attentive[names] < number - 1 and previous[0] == number - 1:
@@ -73,6 +82,17 @@ def text_items(
         yield Notice(f"{where}:{last[0]}", "open", "the file ends within a line: its last number may be cut")
     for reader in readers.values():
         yield from reader.finish()
+
+
+def _marked(lines: Iterable[Line], ends: Callable[[], bool]) -> Iterator[Line]:
+    """The lines; a last one that has no end, and whose last number may be cut, with `CUT` behind it."""
+    held: Line | None = None
+    for line in lines:
+        if held is not None:
+            yield held
+        held = line
+    if held is not None:
+        yield held if ends() or _DECIMALS.search(held[1]) else (held[0], held[1] + CUT)
 
 
 def scrape_of(lines: Iterable[Line], where: str) -> prometheus.Reader:

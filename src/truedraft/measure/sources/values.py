@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 MOST_DEPTH = 12
 MOST_COUNT = 2**53
 MOST_WIDTH = 4096
+MOST_NUMBER = 1e300
+"""Larger numbers are no measurements, and whole ones of them may be more than a float holds."""
 
 
 def count(found: Mapping[str, Any], *names: str) -> int | None:
@@ -26,7 +27,7 @@ def number(found: Mapping[str, Any], *names: str) -> float | None:
     """The first of these keys that holds a finite number >= 0."""
     for name in names:
         value = found.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf:
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MOST_NUMBER:
             return float(value)
     return None
 
@@ -47,6 +48,15 @@ def counts(value: object) -> tuple[int, ...] | None:
     if not all(isinstance(entry, int) and not isinstance(entry, bool) and entry >= 0 for entry in value):
         return None
     return tuple(value)
+
+
+def shares(value: object) -> tuple[float, ...] | None:
+    """A list of numbers between 0 and 1; `None` if it is anything else, so that no position moves."""
+    if not isinstance(value, list) or len(value) > MOST_WIDTH:
+        return None
+    if not all(isinstance(x, int | float) and not isinstance(x, bool) and 0 <= x <= 1 for x in value):
+        return None
+    return tuple(float(x) for x in value)
 
 
 def histogram(value: object) -> tuple[int, ...] | None:

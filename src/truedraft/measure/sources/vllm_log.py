@@ -36,15 +36,15 @@ _PIECES = re.compile(
     r"Per-positionacceptancerate:|Draftacceptancerate:[\d.]+%"
 )
 _HEAD = "SpecDecodingmetrics:"
-_LAST = re.compile(r"AvgDraftacceptancerate:(?:\d+\.\d|nan)%")
+_LAST = re.compile(r"AvgDraftacceptancerate:(?:\d{1,15}\.\d|nan)%")
 _FIELDS = {
-    "length": re.compile(r"Meanacceptancelength:(\d+\.\d\d)(?!\d)"),
-    "accepted throughput": re.compile(r"Acceptedthroughput:\d+\.\d\dtokens/s"),
-    "drafted throughput": re.compile(r"Draftedthroughput:\d+\.\d\dtokens/s"),
-    "accepted": re.compile(r"Accepted:(\d+)tokens(?!/)"),
-    "drafted": re.compile(r"Drafted:(\d+)tokens(?!/)"),
+    "length": re.compile(r"Meanacceptancelength:(\d{1,15}\.\d\d)(?!\d)"),
+    "accepted throughput": re.compile(r"Acceptedthroughput:\d{1,15}\.\d\dtokens/s"),
+    "drafted throughput": re.compile(r"Draftedthroughput:\d{1,15}\.\d\dtokens/s"),
+    "accepted": re.compile(r"Accepted:(\d{1,15})tokens(?!/)"),
+    "drafted": re.compile(r"Drafted:(\d{1,15})tokens(?!/)"),
     "positions": re.compile(r"Per-positionacceptancerate:\[?(\d\.\d{2,3}(?:,\d\.\d{2,3})*)(?![\d.])\]?"),
-    "rate": re.compile(r"(?:Avg)?Draftacceptancerate:(\d+\.\d|nan)%"),
+    "rate": re.compile(r"(?:Avg)?Draftacceptancerate:(\d{1,15}\.\d|nan)%"),
 }
 
 
@@ -93,7 +93,7 @@ def _fields(text: str) -> tuple[dict[str, str], str]:
                 break
         else:
             return found, rest
-        if not rest.startswith(","):
+        if not rest.startswith(",") or not any(p.match(rest, 1) for p in _FIELDS.values()):
             return found, rest
         rest = rest[1:]
 
@@ -103,7 +103,8 @@ def _read(statement: Statement, where: str) -> Iterator[Item]:
     names = list(fields)
     counted = "accepted" in fields and "drafted" in fields
     early = names[:1] == ["rate"]  # the generation that begins with the rate; others end with it
-    closed = counted and (early or names[-1:] == ["rate"]) and not (early and rest[:1] == ",")
+    open_end = early and (rest[:1] in (",", "\ufffd") or rest[:1].isdigit() or statement.goes_on)
+    closed = counted and (early or names[-1:] == ["rate"]) and not open_end
     positions = fields["positions"].split(",") if "positions" in fields else []
     if len({len(share) for share in positions}) > 1 or (
         names[-1:] == ["positions"] and not (early and closed)
@@ -123,11 +124,16 @@ def _read(statement: Statement, where: str) -> Iterator[Item]:
     )
     if length is not None and early:
         printed, length = _old_length(length, shares)
+    wrong = ""
+    if shares and printed is not None and length is None:
+        told = f"acceptance length {printed.value:g}"
+        wrong = f"{told} is not the sum of the per-position rates, neither with nor without 1"
     yield settled(
         Observation(
             source=NAME,
             where=where,
             scope="interval",
+            contradiction=wrong,
             accepted=int(fields["accepted"]) if counted else None,
             proposed=int(fields["drafted"]) if counted else None,
             survival=shares,

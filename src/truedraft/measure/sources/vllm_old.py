@@ -19,11 +19,11 @@ MARKER = re.compile(r"Speculative metrics|System efficiency|Number of (?:accepte
 
 _ANCHOR = re.compile(r"Speculative\s*metrics:")
 _PIECES = re.compile(r"Systemefficiency:|Numberof(?:accepted|draft|emitted)tokens:\d")
-_END = re.compile(r"Numberofemittedtokens:\d+\.")
+_END = re.compile(r"Numberofemittedtokens:\d{1,15}\.(?!\d)")
 _WHOLE = re.compile(
-    r"Speculativemetrics:Draftacceptancerate:(?P<rate>\d\.\d+|nan),Systemefficiency:(?P<efficiency>\d\.\d+|nan),"
-    r"Numberofspeculativetokens:(?P<k>\d+),Numberofacceptedtokens:(?P<accepted>\d+),"
-    r"Numberofdrafttokens:(?P<drafted>\d+),Numberofemittedtokens:(?P<emitted>\d+)\."
+    r"Speculativemetrics:Draftacceptancerate:(?P<rate>\d\.\d{1,15}|nan),Systemefficiency:(?P<efficiency>\d\.\d{1,15}|nan),"
+    r"Numberofspeculativetokens:(?P<k>\d{1,15}),Numberofacceptedtokens:(?P<accepted>\d{1,15}),"
+    r"Numberofdrafttokens:(?P<drafted>\d{1,15}),Numberofemittedtokens:(?P<emitted>\d{1,15})\.(?!\d)"
 )
 
 

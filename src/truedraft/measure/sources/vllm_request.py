@@ -124,7 +124,11 @@ def read_counts(stats: Mapping[str, Any], where: str, source: str, request: Requ
     proposed, accepted = counts(stats.get("per_step_drafted")), counts(stats.get("per_step_accepted"))
     if seen.rounds == 0:
         yield replace(seen, stated=(), length=None)
-    elif proposed and accepted:
+        return
+    if proposed and accepted:
         yield from from_rounds(seen, proposed, accepted)
-    else:
-        yield from from_histogram(seen, histogram(stats.get("acceptance_histogram")))
+        return
+    counted = histogram(stats.get("acceptance_histogram"))
+    if counted is None and seen.rounds is None:
+        yield Notice(where, "partial", "per-request counts without a number of steps")
+    yield from from_histogram(seen, counted)

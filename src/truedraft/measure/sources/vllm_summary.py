@@ -22,24 +22,32 @@ MARKER = re.compile(
     r"acceptance at token)"
 )
 
-_NUMBER = r"(\d+(?:\.\d+)?|nan)"
+_NUMBER = r"(\d{1,15}\.\d\d|nan)"
+_COUNT, _PLACE = r"(\d{1,15})", r"(\d{1,4})"
 _BENCH = {
     "rate": re.compile(rf"\s*Acceptance rate \(%\):\s+{_NUMBER}\s*$"),
     "length": re.compile(rf"\s*Acceptance length:\s+{_NUMBER}\s*$"),
-    "drafts": re.compile(r"\s*Drafts:\s+(\d+)\s*$"),
-    "proposed": re.compile(r"\s*Draft tokens:\s+(\d+)\s*$"),
-    "accepted": re.compile(r"\s*Accepted tokens:\s+(\d+)\s*$"),
+    "drafts": re.compile(rf"\s*Drafts:\s+{_COUNT}\s*$"),
+    "proposed": re.compile(rf"\s*Draft tokens:\s+{_COUNT}\s*$"),
+    "accepted": re.compile(rf"\s*Accepted tokens:\s+{_COUNT}\s*$"),
     "head": re.compile(r"\s*Per-position acceptance \(%\):()\s*(?:N/A)?\s*$"),
-    "position": re.compile(rf"\s*Position (\d+):\s+{_NUMBER}\s*$"),
+    "position": re.compile(rf"\s*Position {_PLACE}:\s+{_NUMBER}\s*$"),
 }
 _EXAMPLE = {
-    "drafts": re.compile(r"\s*num_drafts:\s*(\d+)\s*$"),
-    "proposed": re.compile(r"\s*num_draft_tokens:\s*(\d+)\s*$"),
-    "accepted": re.compile(r"\s*num_accepted_tokens:\s*(\d+)\s*$"),
+    "drafts": re.compile(rf"\s*num_drafts:\s*{_COUNT}\s*$"),
+    "proposed": re.compile(rf"\s*num_draft_tokens:\s*{_COUNT}\s*$"),
+    "accepted": re.compile(rf"\s*num_accepted_tokens:\s*{_COUNT}\s*$"),
     "length": re.compile(rf"\s*mean acceptance length:\s*{_NUMBER}\s*$"),
-    "position": re.compile(rf"\s*acceptance at token (\d+):\s*{_NUMBER}\s*$"),
+    "position": re.compile(rf"\s*acceptance at token {_PLACE}:\s*{_NUMBER}\s*$"),
 }
-_FIRST = {NAME: ("rate", "length", "drafts"), EXAMPLE: ("drafts",)}
+_ORDER = {
+    NAME: ("rate", "length", "drafts", "proposed", "accepted", "head"),
+    EXAMPLE: ("drafts", "proposed", "accepted", "length"),
+}
+"""Lines of a table; positions follow. A line out of place belongs to another table, or its own is cut."""
+
+_FIRST = {NAME: ("rate", "length", "drafts"), EXAMPLE: ("drafts", "length")}
+"""Lines that a table, or what somebody quotes of it, begins with."""
 
 
 @dataclass
@@ -49,6 +57,7 @@ class Reader:
     where: str
     _kind: str = ""
     _number: int = 0
+    _place: int = 0
     _found: dict[str, str] = field(default_factory=dict)
     _positions: dict[int, str] = field(default_factory=dict)
 
@@ -61,14 +70,17 @@ class Reader:
                     yield from self._take(kind, name, match, number)
                     return
         if MARKER.match(line):
+            yield from self.finish()
             yield Notice(f"{self.where}:{number}", "partial", "a line of a summary is cut: not used")
 
     def _take(self, kind: str, name: str, match: re.Match[str], number: int) -> Iterator[Item]:
-        again = name in self._found or (name == "position" and int(match[1]) in self._positions)
-        if again or (self._kind and kind != self._kind) or (name in _FIRST[kind] and self._positions):
+        order = _ORDER[kind]
+        place = len(order) + int(match[1]) if name == "position" else order.index(name)
+        if self._kind and (kind != self._kind or place != self._place + 1):
             yield from self.finish()
         if not self._kind:
             self._kind, self._number = kind, number
+        self._place = place
         if name == "position":
             self._positions[int(match[1])] = match[2]
         else:
@@ -81,8 +93,13 @@ class Reader:
 
     def finish(self) -> Iterator[Item]:
         """The table that was open, if any."""
-        if self._kind:
-            yield from _table(self._kind, f"{self.where}:{self._number}", self._found, self._positions)
+        where = f"{self.where}:{self._number}"
+        if self._kind == EXAMPLE and self._place < len(_ORDER[EXAMPLE]) - 1:
+            self._found.popitem()  # a count that no length follows: the text broke off in or behind it
+        if self._kind and next(iter(self._found), "") in _FIRST[self._kind]:
+            yield from _table(self._kind, where, self._found, self._positions)
+        elif self._kind:
+            yield Notice(where, "lost", "pieces of a summary without its beginning: not used")
         self._kind, self._found, self._positions = "", {}, {}
 
 
