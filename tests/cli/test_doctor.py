@@ -8,6 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from probe_material import TARGET, copied, texts
 from truedraft.checks import Finding, Report
@@ -96,6 +98,8 @@ def test_an_engine_that_would_run_it_otherwise(capsys: Any, few_prompts: Path) -
         (("--engine", "vllm:9.9.9"), "vllm"),
         (("--axes", "nothing"), "--axes nothing: no such axis"),
         (("--set", "block.first_slot=3"), "expected one of predicts_next, unused"),
+        (("--k", "3"), "--k 3: a dflash drafter makes its whole block, expected no --k"),
+        (("--try", "chain.token=same"), "--try chain.token: nothing to try for this pair: dflash drafters"),
     ],
 )
 def test_bad_arguments(capsys: Any, few_prompts: Path, more: tuple[str, ...], message: str) -> None:
@@ -134,6 +138,10 @@ def probe_report(*axes: AxisVerdict, tau: Estimate | None = STATED) -> Any:
         best_tau=estimate([4.0, 4.4]),
         prompts=3,
         reach=99,
+        first_draft=estimate([0.8, 0.9]),
+        idle="",
+        asked=(),
+        out_of_time=False,
     )
 
 
@@ -221,5 +229,54 @@ def test_what_is_said_of_errors_and_of_open_axes() -> None:
     assert "the weights decide nothing here, but the files are wrong: TD201" in files.verdict
     assert files.first == "`truedraft explain TD201`"
     missing = closing(contract(), Report(()), GOOD, probe_report(SETTLED, MISSING))
-    assert missing.verdict.startswith("attention.causal is stated nowhere and not decided: because of")
+    begin = "no file settles attention.causal, and the weights do not decide it here: because of"
+    assert missing.verdict.startswith(begin)
     assert "there were 3, the longest context had 99 tokens" in missing.first
+
+
+def said(**changes: Any) -> Any:
+    """A closing verdict over a report that is changed, with one axis that nothing depends on."""
+    axis = verdict("rope.scaling", "not exercised", None, None)
+    return closing(contract(), Report(()), GOOD, SimpleNamespace(**vars(probe_report(axis)) | changes))
+
+
+def test_why_nothing_was_decided_and_what_would_decide() -> None:
+    assert said().verdict == "the weights decide nothing here: because of rope.scaling"
+    assert "--prompts FILE; there were 3" in said().first
+    late = said(out_of_time=True, idle="too few")
+    assert late.verdict == "the weights decide nothing here: the time ran out"
+    assert late.first.startswith("give it more time (--budget-s)")
+    foreign = said(idle="no first draft is right", first_draft=estimate([0.0, 0.01]))
+    assert foreign.verdict == "the weights decide nothing here: no first draft is right"
+    assert "the model that this drafter was trained for" in foreign.first
+    few = said(idle="too few", first_draft=estimate([0.0, 0.9]))
+    assert few.first == said().first
+    assert said(axes=()).verdict == "the weights decide nothing here: no axis has another value to try"
+
+
+def test_a_sound_pair_is_called_so_only_where_all_was_looked_at() -> None:
+    report = probe_report(SUPPORTED)
+    whole = closing(contract(), Report(()), GOOD, report)
+    assert whole.verdict.startswith("the pair runs as it was trained: output lossless, 1 of 1 axes")
+    report.asked = ("rope", "taps.layers")
+    part = closing(contract(), Report(()), GOOD, report)
+    assert part.verdict.startswith("no fault found in rope, taps.layers, all that was asked: output lossless")
+    report.out_of_time = True
+    late = closing(contract(), Report(()), GOOD, report)
+    assert (late.state, late.first.partition(" (")[0]) == ("sound", "give it more time")
+    assert late.verdict.startswith("no fault found before the time ran out: output lossless, 1 of 1 axes")
+
+
+def test_weights_of_zeros_and_numbers_that_overflow(capsys: Any, few_prompts: Path, tmp_path: Path) -> None:
+    """Such drafters say the same everywhere: that no draft depends on an axis says nothing of the axis."""
+    draft = copied("dflash", tmp_path / "draft")
+    file = draft / "model.safetensors"
+    save_file({name: torch.zeros_like(weight) for name, weight in load_file(file).items()}, file)
+    options = ("--axes", "block.first_slot", "--quiet")
+    code, out, err = call(capsys, few_prompts, TARGET, draft, *options)
+    assert (code, err) == (3, "")
+    assert "gives every true token the same probability, as if its weights were zeros" in out
+    assert "the model that this drafter was trained for" in out
+    code, out, err = call(capsys, few_prompts, "tiny", "--set", "embedding.scale=1e38", *options)
+    assert (code, err) == (3, "")
+    assert "or its numbers overflowed" in out

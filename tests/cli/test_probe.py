@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
+from safetensors.torch import load_file, save_file
 
 from probe_material import TARGET, copied, probed, prompts, texts
 from truedraft.cli import main
-from truedraft.formats import locate
+from truedraft.formats import locate, resolve
+from truedraft.probe.replay import FLOOR, Scores
+from truedraft.probe.verdicts import DEAD, idleness
 
 SHORT = ("--max-new-tokens", "14", "--quiet")
 NUMBERS = {"type": ["array", "null"], "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
@@ -39,13 +46,27 @@ AXIS = {
 }
 SCHEMA: dict[str, Any] = {
     "type": "object",
-    "required": ["schema", "contract_hash", "axes", "tau", "best_tau", "prompts", "anchors", "seconds"],
+    "required": [
+        "schema",
+        "contract_hash",
+        "contract",
+        "axes",
+        "tau",
+        "best_tau",
+        "prompts",
+        "anchors",
+        "seconds",
+    ],
     "properties": {
         "schema": {"const": 1},
         "contract_hash": {"type": "string", "pattern": "^[0-9a-f]{16}$"},
         "axes": {"type": "object", "additionalProperties": AXIS},
         "prompts": {"type": "integer", "minimum": 1},
         "anchors": {"type": "integer", "minimum": 1},
+        "first_draft": {"type": "object", "required": ["mean", "interval"]},
+        "idle": {"type": ["string", "null"]},
+        "given": {"type": "boolean"},
+        "repeated_prompts": {"type": "integer", "minimum": 0},
         "out_of_time": {"type": "boolean"},
     },
 }
@@ -150,14 +171,27 @@ def test_without_time_nothing_is_decided(capsys: Any, prompt_file: Path) -> None
     ("more", "message"),
     [
         (("--max-new-tokens", 1), "found no continuation of more than 7 tokens (longest: 1)"),
-        (("--given", "--prompt", "a b"), "expected longer ones"),
+        (("--given", "--prompt", "a b"), "found no text of more than 8 tokens (longest: 2), expected longer"),
         (("--prompt", ""), "prompt prompt0: found no tokens, expected at least 1"),
         (("--axes", "taps.layer"), "--axes taps.layer: no such axis; `truedraft contract` lists all axes"),
         (("--axes", "attention.scale"), "--axes attention.scale: nothing to try for this pair"),
-        (("--axes", "confidence.bias"), "--axes confidence.bias: nothing to try for this pair"),
+        (("--axes", "confidence.bias"), "--axes confidence.bias: no draft depends on it"),
+        (("--axes", "regime"), "--axes regime: no draft depends on it"),
+        (
+            ("--axes", "rope,chain"),
+            "--axes chain: nothing to try for this pair: dflash drafters do not have it",
+        ),
+        (("--axes", ""), "--axes: found no name, expected axes or groups"),
+        (("--axes", " ,"), "--axes: found no name"),
+        (("--try", "chain.token=same"), "--try chain.token: nothing to try for this pair: dflash drafters"),
+        (("--try", "confidence.bias=true"), "--try confidence.bias: no draft depends on it"),
+        (("--try", "rope.theta=7", "--axes", "block"), "--try rope.theta: not among the axes of --axes"),
+        (("--try", "head.multiplier=1"), "--try head.multiplier: found the value that the contract has"),
+        (("--set", "head.vocabulary=5"), "error: head.source=target: found head.vocabulary=5, expected"),
+        (("--k", 3), "--k 3: a dflash drafter makes its whole block, expected no --k"),
         (("--try", "taps.layers"), "--try taps.layers: expected AXIS=VALUE"),
         (("--try", "taps=1"), "--try taps=1: expected AXIS=VALUE"),
-        (("--try", "rope.theta=-3"), "expected a positive number"),
+        (("--try", "rope.theta=-3"), "--try rope.theta: found '-3', expected a positive number"),
         (("--try", "attention.window=1,2"), "found 2 entries, expected 1 or 3 (one per layer)"),
         (("--set", "rope.theta=x"), "rope.theta: found 'x', expected a positive number"),
         (("--budget-s", -1), "--budget-s"),
@@ -287,8 +321,6 @@ def test_an_open_axis_that_stays_undecided_is_not_taken(capsys: Any, tmp_path: P
 def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """A drafter that leaves an axis open, and a report of it, made by hand."""
     draft = copied("eagle3", tmp_path_factory.mktemp("open") / "draft", OPEN["eagle3"][1])
-    from truedraft.formats import resolve
-
     entry = {"verdict": "supported", "value": None, "best": True, "reason": "because", "candidates": []}
     axes = {"chain.norm_before_residual": entry}
     return draft, {"schema": 1, "contract_hash": resolve(TARGET, draft).contract.hash, "axes": axes}
@@ -329,7 +361,16 @@ def spoilt(report: dict[str, Any], **changes: Any) -> str:
             lambda r: json.dumps({**r, "contract_hash": "0" * 16}),
             "contract_hash: found '0000000000000000', expected",
         ),
-        (lambda r: json.dumps({"axes": r["axes"]}), "contract_hash: found None, expected"),
+        (lambda r: json.dumps({"schema": 1, "axes": r["axes"]}), "contract_hash: found None, expected"),
+        (lambda r: json.dumps({"axes": r["axes"]}), "report.json#/schema: found None, expected 1"),
+        (lambda r: json.dumps({**r, "schema": 2}), "report.json#/schema: found 2, expected 1"),
+        (lambda r: json.dumps({**r, "schema": True}), "report.json#/schema: found True, expected 1"),
+        (lambda r: json.dumps({"schema": 1, "probe": r}), "report.json: found a report of doctor"),
+        (
+            lambda r: spoilt(r, verdict="bogus"),
+            "norm_before_residual/verdict: found 'bogus', expected one of",
+        ),
+        (lambda r: spoilt(r, verdict=["supported"]), "norm_before_residual/verdict: found ['supported']"),
         (lambda r: json.dumps({**r, "axes": []}), "#/axes: expected the object of `truedraft probe --json`"),
         (
             lambda r: json.dumps({**r, "axes": {"foo.bar": {}}}),
@@ -357,3 +398,145 @@ def test_reports_that_are_no_such(
     more = ["--prompt", "x"] if command == "run" else []
     code = main([command, str(TARGET), str(draft), "--measured", str(file), *more])
     refused((code, *capsys.readouterr()), message)
+
+
+def report_of(file: Path, *overrides: str, pair: str = "tiny", **axes: Any) -> Path:
+    """A report of the probe, made by hand; `axes`: verdict and best value."""
+    contract = resolve(pair, None, overrides).contract
+    results = {name.replace("__", "."): {"verdict": v, "best": best} for name, (v, best) in axes.items()}
+    report = {"schema": 1, "contract_hash": contract.hash, "contract": contract.to_json(), "axes": results}
+    file.write_text(json.dumps(report))
+    return file
+
+
+WRONG_TAPS = ("taps.layers=1,4,7",)
+
+
+def test_further_overrides_lie_on_top_of_what_was_measured(capsys: Any, tmp_path: Path) -> None:
+    file = report_of(tmp_path / "report.json", taps__layers=("contradicted", [1, 4, 7]))
+    for override, theta in (("rope.theta=1e6", 1e6), ("block.width=6", 1e4)):
+        found = contract(capsys, "tiny", "--measured", file, "--set", override)["axes"]
+        assert found["taps.layers"]["value"] == [1, 4, 7]
+        assert found["rope.theta"]["value"] == [theta] * 3
+    found = contract(capsys, "tiny", "--measured", file, "--set", "taps.layers=0,1,2")["axes"]
+    assert found["taps.layers"]["value"] == [0, 1, 2]
+
+
+def test_an_override_of_the_probe_must_hold_or_be_replaced(capsys: Any, tmp_path: Path) -> None:
+    file = report_of(tmp_path / "report.json", *WRONG_TAPS, rope__theta=("contradicted", [5.0] * 3))
+    refused(
+        call_contract(capsys, "tiny", "--measured", file),
+        "report.json#/contract/axes/taps.layers: the probe ran with --set taps.layers=1,4,7, which is not",
+    )
+    found = contract(capsys, "tiny", "--measured", file, "--set", "taps.layers=1,4,7")["axes"]
+    assert found["rope.theta"]["value"] == [5.0] * 3
+    # what the probe itself took back need not be given; its neighbour, which it moved, goes with it
+    slot = report_of(
+        tmp_path / "s.json", "block.first_slot=predicts_next", block__first_slot=("contradicted", "unused")
+    )
+    found = contract(capsys, "tiny", "--measured", slot)["axes"]
+    assert (found["block.first_slot"]["value"], found["block.width"]["value"]) == ("unused", 8)
+
+
+def test_a_report_of_another_pair_is_told_from_other_overrides(capsys: Any, tmp_path: Path) -> None:
+    file = report_of(tmp_path / "report.json")
+    other = call_contract(capsys, "tiny/dflash-full", "--measured", file)
+    refused(other, "report.json#/contract/axes/taps.layers: found 0,3,6, expected 1,4,6 as in this pair")
+    family = call_contract(capsys, "tiny/dspark", "--measured", file)
+    refused(family, "report.json#/contract/family: found 'dflash', expected dspark, this pair's")
+    report = json.loads(file.read_text())
+    del report["contract"]["axes"]["rope.theta"]
+    file.write_text(json.dumps({**report, "contract_hash": "0"}))
+    refused(call_contract(capsys, "tiny", "--measured", file), "#/contract/axes/rope.theta: expected an axis")
+
+
+def call_contract(capsys: Any, *arguments: object) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = main(["contract", *map(str, arguments)])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_a_report_may_be_a_link_or_a_pipe(capsys: Any, tmp_path: Path) -> None:
+    file = report_of(tmp_path / "report.json", rope__theta=("contradicted", [5.0] * 3))
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "elsewhere" / "link.json"
+    link.symlink_to(file)
+    assert contract(capsys, "tiny", "--measured", link)["axes"]["rope.theta"]["value"] == [5.0] * 3
+    for path, message in ((tmp_path, "Is a directory, expected a report"), ("/dev/null", "not JSON")):
+        refused(call_contract(capsys, "tiny", "--measured", path), message)
+    with Path("/dev/zero").open("rb"):
+        refused(call_contract(capsys, "tiny", "--measured", "/dev/zero"), "found more than")
+
+
+# ------------------------------------------------------------------------------------ what spoils a probe
+
+
+def test_taps_that_do_not_exist_are_impossible(capsys: Any, prompt_file: Path) -> None:
+    options = ("--axes", "taps.layers", "--try", "taps.layers=99,100,101", "--prompts", prompt_file, *SHORT)
+    _, report = asked(capsys, "tiny", *options)
+    last = report["axes"]["taps.layers"]["candidates"][-1]
+    assert (last["value"], last["standing"]) == ([99, 100, 101], "impossible")
+    assert "a tap beyond the target, found 99" in last["why"]
+
+
+def test_weights_that_are_not_finite(capsys: Any, tmp_path: Path, prompt_file: Path) -> None:
+    """Bad input whether or not an axis is open: no other value would mend it."""
+    for name, change in (("settled", lambda config: None), ("open", OPEN["dflash-full"][1])):
+        draft = copied("dflash-full", tmp_path / name, change)
+        file = draft / "model.safetensors"
+        weights = load_file(file)
+        weights["fc.weight"][0, 0] = float("nan")
+        save_file(weights, file)
+        result = call(capsys, TARGET, draft, "--prompts", prompt_file, *SHORT)
+        refused(result, "model.safetensors#fc.weight: found NaN or infinite values, expected finite weights")
+        assert "no combination" not in result[2]
+
+
+def test_no_room_for_features(capsys: Any, prompt_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.BytesIO):
+        def write(self, _data: Any) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    options = ("tiny", "--prompts", prompt_file, "--axes", "block.first_slot", "--memory-mb", 0, *SHORT)
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda prefix: Full())
+    refused(call(capsys, *options), "No space left on device, expected room for")
+
+    def nowhere(prefix: str) -> Any:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/x']")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", nowhere)
+    refused(call(capsys, *options), "TMPDIR: No usable temporary directory found")
+
+
+def test_what_a_reader_is_told_of_the_texts(capsys: Any, text_file: Path, tmp_path: Path) -> None:
+    same = tmp_path / "same.jsonl"
+    same.write_text(text_file.read_text().splitlines(keepends=True)[0] * 5)
+    code, out, _ = call(capsys, "tiny", "--prompts", same, "--axes", "block.first_slot", *SHORT)
+    assert code == 3
+    assert "one prompt has no spread to judge by: give at least 2, better 8, that differ" in out
+    assert "4 prompts are the same as others and were left out" in out
+    code, out, _ = call(capsys, "tiny", "--prompts", text_file, "--given", "--axes", "block.first_slot")
+    assert (code, "of the tokens in the given texts: what the target would accept is not known" in out) == (
+        0,
+        True,
+    )
+    assert "target: 0 tokens generated" in out
+
+
+def test_too_few_anchors_are_not_called_an_untrained_drafter() -> None:
+    def scores(*shares: float) -> list[Scores]:
+        return [
+            Scores(
+                np.arange(10)[:, None] < 10 * share,
+                np.linspace(-9, -1, 70, dtype=np.float32).reshape(10, 1, 7),
+            )
+            for share in shares
+        ]
+
+    few = idleness(scores(0.0, 0.0, 1.0))
+    assert few.startswith("30 anchors in 3 prompts are too few to see that the drafter works at all (33%")
+    assert "untrained" in idleness(scores(0.0, 0.0, 0.1))
+    assert idleness(scores(0.5, 0.6, 0.7)) == ""
+    dead = [Scores(s.hits, np.full_like(s.log_q, FLOOR)) for s in scores(0.5, 0.6)]
+    assert idleness(dead) == DEAD

@@ -220,7 +220,10 @@ def test_an_open_axis_of_which_no_value_can_be_built() -> None:
 def test_without_time_nothing_is_decided() -> None:
     found = report(slot_law(explored=0.0, looked=-1.0), SLOT, budget=-1.0)
     assert found.out_of_time
-    assert (of(found, SLOT).verdict, of(found, SLOT).reason) == ("undecided", "the time ran out")
+    assert (of(found, SLOT).verdict, of(found, SLOT).reason) == (
+        "undecided",
+        "the time ran out before any other value was tried",
+    )
     assert standings(of(found, SLOT)) == {"unused": "value", "predicts_next": "not tried"}
 
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from truedraft.checks import Finding, Report
 from truedraft.contract import Contract, Value, format_value
 from truedraft.measure import RunReport
-from truedraft.probe import AxisVerdict, ProbeReport
+from truedraft.probe import WORKING, AxisVerdict, ProbeReport
 
 State: TypeAlias = Literal["not lossless", "contradicted", "engine", "files", "open", "undecided", "sound"]
 
@@ -48,15 +48,15 @@ def closing(contract: Contract, checks: Report, run: RunReport, probe: ProbeRepo
     if errors:
         return _broken(errors, probe)
     if not probe.decided:
-        undecided = next((v for v in probe.axes if v.verdict == "undecided"), None)
-        reason = "nothing was worth trying" if undecided is None else undecided.reason
-        return Closing("undecided", f"the weights decide nothing on this text: {reason}", _more_text(probe))
+        return Closing("undecided", f"the weights decide nothing here: {_nothing(probe)}", _next(probe))
     settled = [v for v in probe.axes if v.open and v.verdict == "supported"]
     missing = [v for v in probe.axes if v.open and v.verdict != "supported"]
     if missing:
         names = ", ".join(v.axis for v in missing)
         return Closing(
-            "undecided", f"{names} is stated nowhere and not decided: {missing[0].reason}", _more_text(probe)
+            "undecided",
+            f"no file settles {names}, and the weights do not decide it here: {missing[0].reason}",
+            _next(probe),
         )
     if settled:
         values = ", ".join(f"{v.axis} {format_value(v.best)}" for v in settled)
@@ -66,13 +66,31 @@ def closing(contract: Contract, checks: Report, run: RunReport, probe: ProbeRepo
             " ".join(f"--set {v.axis}={format_value(v.best)}" for v in settled)
             + ", or `truedraft probe --json > p.json` and `--measured p.json`",
         )
+    return _sound(probe)
+
+
+def _sound(probe: ProbeReport) -> Closing:
     supported = sum(v.verdict == "supported" for v in probe.axes)
+    figures = (
+        f"output lossless, {supported} of {len(probe.axes)} axes supported by the weights, none contradicted"
+    )
+    if probe.out_of_time:
+        return Closing("sound", f"no fault found before the time ran out: {figures}", _next(probe))
+    begin = "the pair runs as it was trained"
+    if probe.asked:
+        begin = f"no fault found in {', '.join(probe.asked)}, all that was asked"
     return Closing(
         "sound",
-        f"the pair runs as it was trained: output lossless, {supported} of {len(probe.axes)} axes supported "
-        "by the weights, none contradicted",
+        f"{begin}: {figures}",
         "nothing to do; `truedraft check --engine NAME:VERSION` says what a serving engine would make of it",
     )
+
+
+def _nothing(probe: ProbeReport) -> str:
+    """Why no axis got a verdict."""
+    reasons = [v.reason for word in ("undecided", "not exercised") for v in probe.axes if v.verdict == word]
+    out_of_time = "the time ran out" if probe.out_of_time else ""
+    return out_of_time or probe.idle or next(iter(reasons), "no axis has another value to try")
 
 
 def _contradicted(contract: Contract, probe: ProbeReport) -> Closing:
@@ -114,7 +132,15 @@ def _broken(errors: list[Finding], probe: ProbeReport) -> Closing:
     )
 
 
-def _more_text(probe: ProbeReport) -> str:
+def _next(probe: ProbeReport) -> str:
+    """What would let the weights decide."""
+    if probe.out_of_time:
+        return "give it more time (--budget-s), or ask for fewer axes (--axes)"
+    if probe.idle and probe.first_draft.mean < WORKING:
+        return (
+            "make sure that TARGET is the model that this drafter was trained for, and that the prompts are "
+            "like its training texts (--prompts FILE), chat template included"
+        )
     return (
         "give more and longer prompts like those that the drafter was trained on (--prompts FILE; "
         f"there were {probe.prompts}, the longest context had {probe.reach} tokens)"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truedraft.cli._probe_options import split_axes
 from truedraft.cli._progress import bar, interrupts_deferred, set_threads, status
 from truedraft.cli._prompts import gather, tokenize
-from truedraft.contract import AXES, Contract, InputError, Value
+from truedraft.contract import AXES, CHAIN_FAMILIES, Contract, InputError, Value
 from truedraft.formats import Resolution, resolve
 
 if TYPE_CHECKING:
@@ -49,14 +51,22 @@ def material(
     texts: Sequence[str],
     prompt_file: Path | None,
     threads: int | None,
+    speculative_tokens: int | None,
     quiet: bool,
 ) -> Material:
     """Resolve the pair, gather prompts, load the target. Raises `InputError` for what cannot be used."""
     resolution = resolve(target, draft, overrides)
+    if speculative_tokens is not None and resolution.contract.family not in CHAIN_FAMILIES:
+        family = resolution.contract.family
+        raise InputError(
+            f"--k {speculative_tokens}: a {family} drafter makes its whole block, expected no --k"
+        )
     entries, stated_tokens = gather(target, texts, prompt_file)
     try:
         with interrupts_deferred():
             from truedraft.models.load import load_model, load_tokenizer
+
+            _import_architecture(resolution.contract.target.model_type)
     except ImportError as error:
         raise InputError(f"this needs torch and transformers ({error}): install the extra 'engine'") from None
     with status("loading the target", quiet):
@@ -65,6 +75,21 @@ def material(
     set_threads(model, threads)
     prompts = tokenize(entries, tokenizer, resolution.contract.target)
     return Material(resolution, model, tokenizer, prompts, stated_tokens)
+
+
+def _import_architecture(model_type: str) -> None:
+    """Import transformers' module of a target now.
+
+    It takes seconds, and swallows a Ctrl-C that comes meanwhile. Architectures without such a module are
+    refused, or imported, by the loader.
+    """
+    from truedraft.models.stateful_types import STATEFUL_TYPES
+    from truedraft.models.target import MODEL_TYPES
+
+    name = model_type.removesuffix("_text")
+    if model_type in MODEL_TYPES | STATEFUL_TYPES:
+        with suppress(ImportError):
+            import_module(f"transformers.models.{name}.modeling_{name}")
 
 
 def tries_of(items: Sequence[str], contract: Contract) -> dict[str, list[Value]]:
@@ -76,7 +101,11 @@ def tries_of(items: Sequence[str], contract: Contract) -> dict[str, list[Value]]
         if not equals or name not in AXES:
             raise InputError(f"--try {item[:80]}: expected AXIS=VALUE; `truedraft contract` lists all axes")
         axis = AXES[name]
-        out.setdefault(name, []).append(axis.normal(axis.parse(text, axis.count(contract))))
+        try:
+            value = axis.parse(text, axis.count(contract))
+        except InputError as error:
+            raise InputError(str(error).replace("--set", "--try", 1)) from None
+        out.setdefault(name, []).append(axis.normal(value))
     return out
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from truedraft.contract import InputError
+
 
 def _seconds(value: float) -> float:
     """Refuse nan, which passes every comparison of a range."""
@@ -67,5 +69,10 @@ def probe_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def split_axes(axes: tuple[str, ...]) -> tuple[str, ...]:
-    """Axes given one by one or behind commas."""
-    return tuple(dict.fromkeys(name.strip() for item in axes for name in item.split(",") if name.strip()))
+    """Axes given one by one or behind commas. Raises `InputError` for options that name none."""
+    found = tuple(dict.fromkeys(name.strip() for item in axes for name in item.split(",") if name.strip()))
+    if axes and not found:
+        raise InputError(
+            "--axes: found no name, expected axes or groups; `truedraft contract` lists all axes"
+        )
+    return found

@@ -24,17 +24,21 @@ def probe_lines(report: ProbeReport, style: Style, *, table: bool) -> Iterator[s
         if table:
             yield from (f"    {_candidate(candidate)}" for candidate in verdict.candidates)
     yield ""
-    now = "not settled" if report.tau is None else tau_text(report.tau)
-    where = f"by replay over {report.anchors} anchors in {report.prompts} prompts"
-    yield f"tau          {now} as the contract says, {where}"
+    now = "open" if report.tau is None else tau_text(report.tau)
+    says = "the contract is not settled" if report.tau is None else "as the contract says"
+    yield f"tau          {now} {says}, by replay over {report.anchors} anchors in {report.prompts} prompts"
+    if report.given:
+        yield "             of the tokens in the given texts: what the target would accept is not known"
+    if report.repeated:
+        yield f"             {report.repeated} prompts are the same as others and were left out"
     if report.best:
         changed = ", ".join(f"{axis}={format_value(value)}" for axis, value in report.best.items())
         yield f"             {tau_text(report.best_tau)} with {changed}"
     took = report.seconds
     yield style.dim(
-        f"cost         {took.passes} drafter passes over {took.anchors} anchors {took.drafter:.1f} s, "
-        f"target: text {took.generation:.1f} s, features {took.features:.1f} s; "
-        f"longest context {report.reach} tokens"
+        f"cost         {took.passes} drafter passes over {took.anchors} anchors {took.drafter:.1f} s; "
+        f"target: {took.tokens} tokens generated {took.generation:.1f} s, one pass over {took.rows} rows "
+        f"{took.features:.1f} s; longest context {report.reach} tokens"
     )
     if report.out_of_time:
         yield style.warn("the budget ended before the search did; --budget-s gives it more")

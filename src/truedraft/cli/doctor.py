@@ -60,7 +60,7 @@ def command(
     is, 2 bad input, 3 nothing could be decided.
     """
     releases = dict.fromkeys(engine for text in engines for engine in find_engines(text))
-    found = material(target, draft, overrides, texts, prompt_file, threads, quiet)
+    found = material(target, draft, overrides, texts, prompt_file, threads, speculative_tokens, quiet)
     pair = inspect(target, draft, overrides)
     checks = run_checks(Subject(pair, readings=tuple(read_engine(engine, pair) for engine in releases)))
     report = probed(
@@ -73,7 +73,15 @@ def command(
         given=False,
         quiet=quiet,
     )
-    run = _decoded(found, report, (target, draft), overrides, max_new_tokens or found.new_tokens, quiet)
+    run = _decoded(
+        found,
+        report,
+        (target, draft),
+        overrides,
+        max_new_tokens or found.new_tokens,
+        speculative_tokens,
+        quiet,
+    )
     from truedraft.cli._doctor_verdict import EXIT_CODES, closing
 
     end = closing(report.contract, checks, run, report)
@@ -105,6 +113,7 @@ def _decoded(
     names: tuple[str, str | None],
     overrides: tuple[str, ...],
     new_tokens: int,
+    speculative_tokens: int | None,
     quiet: bool,
 ) -> RunReport:
     """Decode the first prompts as the contract says; where it leaves axes open, as the probe found best."""
@@ -113,7 +122,7 @@ def _decoded(
 
     open_axes = [f"{v.axis}={format_value(v.best)}" for v in report.axes if v.open]
     resolution = resolve(*names, (*overrides, *open_axes)) if open_axes else found.resolution
-    pair = pair_of_model(resolution, found.model, found.tokenizer)
+    pair = pair_of_model(resolution, found.model, found.tokenizer, speculative_tokens=speculative_tokens)
     with bar("decoding, plain and speculative", quiet) as step:
         return measure.run_pair(
             pair.contract,
@@ -135,8 +144,10 @@ def _print_page(
     for line in FORMATS["text"](Page(checks, style, quiet=True, engines=engines)):
         click.echo("  " + line)
     click.echo(style.bold("output"))
-    word = "lossless" if run.lossless.ok else style.warn("NOT LOSSLESS")
-    click.echo(f"  {word}: {run.lossless.identical} of {run.lossless.of} identical to plain decoding")
+    lossless = run.lossless
+    word = "lossless" if lossless.ok else style.warn("NOT LOSSLESS")
+    ties = f", {lossless.ties} from a tie of two tokens on not" if lossless.ties else ""
+    click.echo(f"  {word}: {lossless.identical} of {lossless.of} identical to plain decoding{ties}")
     for line in acceptance_lines(run.acceptance):
         click.echo("  " + line)
     click.echo(style.bold("weights"))

@@ -43,7 +43,7 @@ def command(
     it gives to the tokens that truly follow and by the drafts that would be accepted. Exit codes: 0 no axis
     is contradicted, 1 one is, 2 bad input, 3 nothing could be decided.
     """
-    found = material(target, draft, overrides, texts, prompt_file, threads, quiet)
+    found = material(target, draft, overrides, texts, prompt_file, threads, speculative_tokens, quiet)
     report = probed(
         found,
         (target, draft),

@@ -11,12 +11,12 @@ from truedraft.contract import SCHEMA, Contract, InputError, Sourced, Value
 from truedraft.models import HFTarget
 from truedraft.models.load_target import make_target
 from truedraft.models.third_party import quiet
-from truedraft.probe.evidence import mean_tau
+from truedraft.probe.evidence import first_draft, mean_tau
 from truedraft.probe.features import FeatureStore, Tap
 from truedraft.probe.hypotheses import Doubt, doubts
 from truedraft.probe.sample import Sample, Seconds, exploration, looks
 from truedraft.probe.search import Search
-from truedraft.probe.verdicts import AxisVerdict, verdicts
+from truedraft.probe.verdicts import AxisVerdict, idleness, verdicts
 from truedraft.probe.wiring import Wiring
 from truedraft.stats import Estimate
 
@@ -44,7 +44,6 @@ class Settings:
     budget: float = 300.0
     memory: int = 2**30
     given: bool = False
-    speculative_tokens: int | None = None
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,10 @@ class ProbeReport:
 
     `contract`: as resolved, before any change. `best`: values of the wiring that nothing improves, where they
     differ from it. `tau`, `best_tau`: of both; `tau` is `None` while the contract leaves an axis open.
+    `first_draft`: share of right first drafts under the best wiring; `idle`: why its drafts prove nothing,
+    empty if they do. `asked`: axes and groups that the probe
+    was confined to. `given`: the true tokens are those of the texts, whatever the target says of them.
+    `repeated`: prompts that are the same as another one, and were left out.
     """
 
     contract: Contract
@@ -66,6 +69,11 @@ class ProbeReport:
     sweeps: int
     seconds: Seconds
     out_of_time: bool
+    first_draft: Estimate
+    idle: str = ""
+    asked: tuple[str, ...] = ()
+    given: bool = False
+    repeated: int = 0
 
     @property
     def contradicted(self) -> tuple[AxisVerdict, ...]:
@@ -83,10 +91,16 @@ class ProbeReport:
         return {
             "schema": SCHEMA,
             "contract_hash": self.contract.hash,
+            "contract": self.contract.to_json(),
             "axes": {verdict.axis: verdict.to_json() for verdict in self.axes},
             "tau": None if self.tau is None else _figure(self.tau),
             "best_tau": _figure(self.best_tau),
+            "first_draft": _figure(self.first_draft),
+            "idle": self.idle or None,
+            "asked": list(self.asked),
+            "given": self.given,
             "prompts": self.prompts,
+            "repeated_prompts": self.repeated,
             "anchors": self.anchors,
             "longest_context": self.reach,
             "sweeps": self.sweeps,
@@ -115,15 +129,16 @@ def probe(
     given = settings or Settings()
     if not prompts:
         raise InputError("found no prompt, expected at least 2")
-    prompts = list(dict.fromkeys(prompts))  # the same text twice is no more evidence than once
+    distinct = list(dict.fromkeys(prompts))  # the same text twice is no more evidence than once
     contract = wiring.resolve({}).contract
     taps = needed_taps(contract, doubts(contract, given.axes, given.tries))
     target = tapped(contract, model, taps)
     with FeatureStore(taps, contract.target.hidden_size, given.memory) as store:
         rest = given.memory // 4
-        sample = Sample(target, store, prompts, given.max_new_tokens, given.seed, given.given, rest)
+        sample = Sample(target, store, distinct, given.max_new_tokens, given.seed, given.given, rest)
         wiring.attach(*sample.tables)
-        return investigate(wiring, sample, given, on_progress)
+        report = investigate(wiring, sample, given, on_progress)
+    return replace(report, repeated=len(prompts) - len(distinct))
 
 
 def investigate(
@@ -150,18 +165,23 @@ def investigate(
             search.look(last=number + 1 == len(ahead))
             looked = True
     sample.require_anchors()
+    best = search.scores(search.current)
     return ProbeReport(
         contract=contract,
         axes=verdicts(search),
         best=dict(search.current),
         tau=None if contract.unsettled else mean_tau(search.scores({})),
-        best_tau=mean_tau(search.scores(search.current)),
+        best_tau=mean_tau(best),
         prompts=len(sample.chosen),
         anchors=sum(len(anchors) for _, anchors in sample.chosen),
         reach=sample.reach,
         sweeps=search.sweeps,
         seconds=replace(sample.seconds),
         out_of_time=search.out_of_time,
+        first_draft=first_draft(best),
+        idle=idleness(best),
+        asked=settings.axes,
+        given=settings.given,
     )
 
 
@@ -171,9 +191,12 @@ def needed_taps(contract: Contract, questions: Iterable[Doubt]) -> tuple[Tap, ..
     candidates = {question.axis: question.candidates for question in questions}
     layers = candidates.get("taps.layers") or (contract["taps.layers"],)
     states = candidates.get("taps.state") or (contract["taps.state"],)
+    exist = range(-1, contract.target.layers)  # the others are refused when they are wired
     for ids in layers:
         for names in states:
-            if isinstance(ids, tuple) and isinstance(names, tuple) and len(ids) == len(names):
+            if not isinstance(ids, tuple) or any(layer not in exist for layer in ids):
+                continue
+            if isinstance(names, tuple) and len(ids) == len(names):
                 out.update(dict.fromkeys(zip(ids, names, strict=True)))  # type: ignore[arg-type]
     return tuple(sorted(out))
 

@@ -11,6 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from truedraft.contract import InputError
+
 Tap = tuple[int, str]
 """A layer (axis `taps.layers`) and the state that is read there (`taps.state`)."""
 
@@ -26,7 +28,12 @@ class FeatureStore:
         self._hidden = hidden_size
         self._left = memory
         self._entries: list[NDArray[np.float32] | tuple[int, tuple[int, int]]] = []
-        self._file = tempfile.TemporaryFile(prefix="truedraft-features-")  # noqa: SIM115
+        try:
+            self._file = tempfile.TemporaryFile(prefix="truedraft-features-")  # noqa: SIM115
+        except OSError as error:
+            raise InputError(
+                f"TMPDIR: {error.strerror or error}, expected a directory for temporary files"
+            ) from None
 
     def __enter__(self) -> FeatureStore:
         return self
@@ -45,15 +52,24 @@ class FeatureStore:
         return sum(isinstance(entry, tuple) for entry in self._entries)
 
     def add(self, features: Tensor) -> None:
-        """Keep the features of the next text, [rows, taps x H]."""
+        """Keep the features of the next text, [rows, taps x H].
+
+        Raises `InputError` where neither memory nor the disk has room for them.
+        """
         rows = features.detach().to("cpu", torch.float32).numpy()
         if rows.nbytes <= self._left:
             self._left -= rows.nbytes
             self._entries.append(rows)
             return
         start = self._file.seek(0, 2)
-        self._file.write(rows.tobytes())
-        self._file.flush()
+        try:
+            self._file.write(rows.tobytes())
+            self._file.flush()
+        except OSError as error:
+            raise InputError(
+                f"{tempfile.gettempdir()}: {error.strerror}, expected room for {start + rows.nbytes} bytes "
+                "of features or more; hold more in memory (--memory-mb) or set TMPDIR to a larger disk"
+            ) from None
         self._entries.append((start, (rows.shape[0], rows.shape[1])))
 
     def get(self, text: int, taps: Sequence[Tap]) -> Tensor:

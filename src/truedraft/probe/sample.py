@@ -60,11 +60,17 @@ def looks(prompts: int) -> list[Look]:
 
 @dataclass
 class Seconds:
-    """Where the time of a probe went, in seconds; drafter passes, and anchors drafted at in all of them."""
+    """Where the time of a probe went, in seconds, and what for.
+
+    `tokens` generated in `generation`, `rows` of text in `features` (each runs through the target once),
+    drafter `passes`, and `anchors` drafted at in all of them.
+    """
 
     generation: float = 0.0
     features: float = 0.0
     drafter: float = 0.0
+    tokens: int = 0
+    rows: int = 0
     passes: int = 0
     anchors: int = 0
 
@@ -123,10 +129,11 @@ class Sample:
     def require_anchors(self) -> None:
         """Raise `InputError` if no text leaves room for a whole draft."""
         if not self.chosen:
-            what = "text" if self.given else "continuation"
-            longest = max(len(text.tokens) - text.start for text in self.texts)
+            what, before = ("text", 1) if self.given else ("continuation", 0)  # a text's own first token
+            longest = max(len(text.tokens) - text.start for text in self.texts) + before
+            least = self.proposals + before
             raise InputError(
-                f"prompts: found no {what} of more than {self.proposals} tokens (longest: {longest}), "
+                f"prompts: found no {what} of more than {least} tokens (longest: {longest}), "
                 "expected longer ones, so that a whole draft has true tokens to be compared with"
             )
 
@@ -148,6 +155,8 @@ class Sample:
         for text in texts:
             self.store.add(self._features(text))
         self.texts += texts
+        self.seconds.tokens += 0 if self.given else sum(len(text.tokens) - text.start for text in texts)
+        self.seconds.rows += sum(len(text.tokens) for text in texts)
         self.seconds.generation += done - begin
         self.seconds.features += time.perf_counter() - done
 

@@ -21,7 +21,7 @@ from truedraft.probe.evidence import Comparison, PromptScores, compare
 from truedraft.probe.hypotheses import Doubt, is_leak
 from truedraft.probe.rivals import Rivals, comes_first
 from truedraft.probe.sample import Sample
-from truedraft.probe.wiring import Wired, Wiring
+from truedraft.probe.wiring import WeightsError, Wired, Wiring
 from truedraft.stats import spent
 
 MARGIN = 0.01
@@ -98,7 +98,10 @@ class Search:
         self.current = self._start()
 
     def _start(self) -> dict[str, Value]:
-        """A first value for every axis that the contract leaves open."""
+        """A first value for every axis that the contract leaves open.
+
+        Raises `InputError` where that has nothing to do with what cannot be built, else `UndecidedError`.
+        """
         open_axes = [doubt for doubt in self.doubts if doubt.open]
         error: InputError | None = None
         for values in itertools.islice(itertools.product(*(d.candidates for d in open_axes)), 256):
@@ -109,6 +112,9 @@ class Search:
                 error = error or refused
                 continue
             return changes
+        assert error is not None
+        if not open_axes or isinstance(error, WeightsError):
+            raise error
         raise UndecidedError(
             f"no combination of {', '.join(d.axis for d in open_axes)} can be built: {error}"
         )

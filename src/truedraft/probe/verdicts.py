@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from truedraft.contract import Contract, Value, format_value, to_json
-from truedraft.probe.evidence import Comparison, compare, first_draft, mean_tau
+from truedraft.probe.evidence import SAME, Comparison, PromptScores, compare, first_draft, mean_tau
 from truedraft.probe.hypotheses import Doubt, is_leak
 from truedraft.probe.search import MARGIN, Judged, Search
 from truedraft.stats import Estimate
@@ -19,6 +19,12 @@ Standing: TypeAlias = Literal[
 
 WORKING = 0.05
 """Least share of right first drafts under the best wiring for which any verdict is given."""
+
+DEAD = (
+    "the drafter gives every true token the same probability, as if its weights were zeros or its numbers "
+    "overflowed: look at its weights and at the scales that were set"
+)
+"""Then nothing depends on any axis, and that says nothing of them."""
 
 
 @dataclass(frozen=True)
@@ -93,19 +99,33 @@ class AxisVerdict:
 def verdicts(search: Search) -> tuple[AxisVerdict, ...]:
     """One verdict per doubted axis, in the order of the doubts."""
     contract = search.contract()
-    working = first_draft(search.scores(search.current))
-    idle = ""
-    interval = working.interval()
-    if interval is None:
-        idle = "one prompt has no spread to judge by: give at least 2, better 8"
-    elif interval[0] < WORKING:
-        idle = (
-            f"no wiring that was tried gets enough first drafts right to judge by ({working.mean:.1%}): an "
-            "untrained drafter, another target, text unlike its training, or a fault elsewhere"
-        )
+    idle = idleness(search.scores(search.current))
     return tuple(
         _verdict(search, doubt, contract, idle) for doubt in search.doubts if _is_question(search, doubt)
     )
+
+
+def idleness(scores: PromptScores) -> str:
+    """Why the best wiring's drafts prove nothing; empty if they do."""
+    working = first_draft(scores)
+    interval = working.interval()
+    laws = [float(extreme) for s in scores for extreme in (s.log_q.min(), s.log_q.max())]
+    if max(laws) - min(laws) < SAME:
+        return DEAD
+    if interval is None:
+        return "one prompt has no spread to judge by: give at least 2, better 8, that differ"
+    if working.mean < WORKING:
+        return (
+            f"no wiring that was tried gets enough first drafts right to judge by ({working.mean:.1%}): an "
+            "untrained drafter, another target, text unlike its training, or a fault elsewhere"
+        )
+    if interval[0] < WORKING:
+        anchors = sum(len(s.hits) for s in scores)
+        return (
+            f"{anchors} anchors in {working.units} prompts are too few to see that the drafter works at all "
+            f"({working.mean:.0%} of the first drafts are right [{interval[0]:.0%}, {interval[1]:.0%}])"
+        )
+    return ""
 
 
 def _is_question(search: Search, doubt: Doubt) -> bool:
@@ -173,8 +193,10 @@ def _reason(
     search: Search, doubt: Doubt, best: Value, judged: dict[Value, Judged], idle: str
 ) -> tuple[Verdict, str]:
     exercised = {value: j for value, j in judged.items() if j.comparison.exercised}
-    if judged and not exercised:
+    if judged and not exercised and idle != DEAD:
         return "not exercised", _unseen(search, doubt, best)
+    if search.out_of_time and not judged:
+        return "undecided", "the time ran out before any other value was tried"
     if idle:
         return "undecided", idle
     if not doubt.open and best != doubt.value:

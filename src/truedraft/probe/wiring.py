@@ -22,6 +22,10 @@ Changes: TypeAlias = "Mapping[str, Value]"
 _Key: TypeAlias = "tuple[Path, str, tuple[int, int] | None]"
 
 
+class WeightsError(InputError):
+    """Weights that no value of any axis makes usable: unreadable, or not finite."""
+
+
 @dataclass(frozen=True)
 class Wired:
     """A contract, its drafter, and the taps that it reads."""
@@ -64,7 +68,10 @@ class Wiring:
         self._tables = embedding, head
 
     def wire(self, changes: Changes) -> Wired:
-        """The drafter with some axes changed. Raises `InputError` where that cannot be built."""
+        """The drafter with some axes changed.
+
+        Raises `InputError` where that cannot be built, `WeightsError` where the weights are to blame.
+        """
         assert self._tables is not None
         found = self.resolve(changes)
         contract = found.contract
@@ -80,7 +87,10 @@ class Wiring:
     def _weights(self, references: Mapping[str, TensorRef]) -> dict[str, Tensor]:
         keys = {name: (ref.path, ref.name, ref.rows) for name, ref in references.items()}
         absent = {name: ref for name, ref in references.items() if keys[name] not in self._tensors}
-        loaded = load_tensors(absent, dtype=torch.float32, device="cpu")
+        try:
+            loaded = load_tensors(absent, dtype=torch.float32, device="cpu")
+        except InputError as error:
+            raise WeightsError(str(error)) from None
         self._tensors.update({keys[name]: tensor for name, tensor in loaded.items()})
         return {name: self._tensors[key] for name, key in keys.items()}
 
