@@ -13,7 +13,7 @@ import pytest
 import truedraft
 
 SOURCE = Path(truedraft.__file__).parent
-ORDER = ["contract", "formats", "checks", "decode", "models", "measure", "stats", "probe", "cli"]
+ORDER = ["contract", "formats", "checks", "decode", "models", "measure", "stats", "probe", "diagnose", "cli"]
 
 
 def imports(path: Path) -> set[str]:

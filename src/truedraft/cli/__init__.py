@@ -20,8 +20,10 @@ from truedraft.contract import TruedraftError
 
 COMMANDS = {
     "check": "What is wrong with a pair, or will go wrong in an engine, seen from its files alone.",
+    "collect": "Everything that a report of low acceptance should hold, in one redacted file.",
     "compare": "Whether two arms accept differently, from their records: intervals over boots and prompts.",
     "contract": "How the drafter was trained: every convention, its value and its source.",
+    "diagnose": "Why acceptance is low, or that it is normal: causes, evidence, the next experiment.",
     "doctor": "Whether a pair runs as it was trained: files, output and weights, and what to do first.",
     "engines": "The engine releases whose reading of a pair is known to `check`.",
     "explain": "The manual page of a finding's code.",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from truedraft.cli._record_input import parse_records
 from truedraft.cli._text_file import opened
 from truedraft.contract import AcceptanceRecord, InputError
-from truedraft.measure.sources import SOURCES, Summary, read_source, scrape_before
+from truedraft.measure.sources import SOURCES, Item, Summary, read_source, scrape_before
 
 CHUNK = 2**20
+
+Watch = Callable[[Iterable[Item]], Iterable[Item]]
 
 
 def is_address(name: str) -> bool:
@@ -47,15 +49,16 @@ def summarise(
     width: int | None,
     network: bool,
     keep_records: bool,
+    watch: Watch | None = None,
 ) -> Summary:
-    """All sources pooled. Raises `InputError` for a file in which nothing is found."""
+    """All sources pooled; `watch` sees every item. Raises `InputError` for a file with nothing in it."""
     if before is not None and len(names) != 1:
         raise InputError(f"found --before with {len(names)} sources, expected it with one")
     earlier = None if before is None else scrape_before(parts_of(before, network), before)
     summary = Summary(keep_records=keep_records)
     for name in names:
         items = read_source(parts_of(name, network), name, one_record, only=only, before=earlier, width=width)
-        if not summary.take(items):
+        if not summary.take(items if watch is None else watch(items)):
             first = next((w for w in summary.warnings if w.startswith(name)), "")
             what = f"found nothing usable ({first.removeprefix(name).lstrip(':')})" if first else "found none"
             expected = only or "one of " + ", ".join(dict.fromkeys(SOURCES))

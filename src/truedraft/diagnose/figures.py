@@ -1,0 +1,124 @@
+"""Evidence from figures: the curve over the slots, the distance from what is expected, facts as stated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from truedraft.contract import InputError
+from truedraft.diagnose.catalogue import PUBLISHED_ROUNDS, Catalogue
+from truedraft.diagnose.curve import shape_weights
+from truedraft.diagnose.infer import Evidence, answered
+
+DEAD_TAU = 1.1
+"""Acceptance length up to which the first draft cannot be accepted more often than one round in ten."""
+
+CLUSTERED = 3.0
+"""Variance of accepted drafts per round, relative to independent rounds, where prompts are not known."""
+
+BOUNDS = {"dead": (-math.inf, 0.1), "large": (0.1, 0.75), "small": (0.75, 0.98), "none": (0.98, 1.02)}
+"""Answers of `loss` by (accepted per round) / (expected); beyond the last: above."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """τ with the standard error of accepted drafts per round, and the curve. `rounds`: `None` if not known.
+
+    `survival[i]`: share of rounds that accepted at least i + 1 drafts; empty if not known. `k`: drafts asked
+    for.
+    """
+
+    tau: float
+    where: str
+    rounds: int | None = None
+    survival: Sequence[float] = ()
+    k: int | None = None
+
+    @property
+    def error(self) -> float:
+        """Standard error of τ: from the curve's variance, or a twentieth of the accepted drafts."""
+        if not self.rounds or not self.survival:
+            return max(0.05 * (self.tau - 1), 0.01)
+        mean = sum(self.survival)
+        square = sum((2 * i + 1) * share for i, share in enumerate(self.survival))
+        return math.sqrt(CLUSTERED * max(square - mean**2, 0.01) / self.rounds)
+
+
+def of_curve(catalogue: Catalogue, seen: Measured) -> list[Evidence]:
+    """Evidence of the shape, or of a τ so low that no shape is needed."""
+    question = catalogue.questions["curve"]
+    if seen.survival:
+        rounds = seen.rounds or PUBLISHED_ROUNDS
+        weights = shape_weights(rounds, [round(share * rounds) for share in seen.survival])
+        before = (1.0, *seen.survival)
+        ratios = [b / a for a, b in zip(before, seen.survival, strict=False) if a]
+        text = (
+            f"{_name(weights)}: accepted {_listed(seen.survival)}, conditional {_listed(ratios)}"
+            f" over {seen.rounds if seen.rounds else 'an unknown number of'} rounds"
+        )
+        if weights:
+            return [answered(catalogue, question, weights, text, seen.where)]
+    if seen.tau <= DEAD_TAU:
+        text = (
+            f"dead: τ {seen.tau:.2f}, so the first draft is accepted in {seen.tau - 1:.0%} of rounds at most"
+        )
+        return [answered(catalogue, question, {"dead": 0.95, "saturated": 0.05}, text, seen.where)]
+    return []
+
+
+def _name(weights: Mapping[str, float]) -> str:
+    named = sorted(((share, name) for name, share in weights.items() if share >= 0.2), reverse=True)
+    return " or ".join(name for _, name in named[:2])
+
+
+def _listed(shares: Sequence[float]) -> str:
+    shown = " ".join(f"{share:.2f}" for share in shares[:8])
+    return shown + (" …" if len(shares) > 8 else "")
+
+
+def of_expectation(catalogue: Catalogue, seen: Measured, expected: Measured) -> list[Evidence]:
+    """Evidence of the share of accepted drafts that is left of those expected."""
+    if expected.tau - 1 < 0.05:
+        return []
+    random = np.random.default_rng(0)
+    above = seen.tau - 1 + seen.error * random.standard_normal(2000)
+    below = expected.tau - 1 + expected.error * random.standard_normal(2000)
+    ratio = above / np.maximum(below, 0.01)
+    weights = {name: float(np.mean((ratio >= low) & (ratio < high))) for name, (low, high) in BOUNDS.items()}
+    weights["above"] = float(np.mean(ratio >= 1.02))
+    # Answers of different width: the density counts, not the mass (`none` is 4 % wide).
+    widths = {"dead": 0.1, "large": 0.65, "small": 0.23, "none": 0.04, "above": 0.23}
+    density = {name: weight / widths[name] for name, weight in weights.items()}
+    left = (seen.tau - 1) / (expected.tau - 1)
+    text = (
+        f"{max(density, key=lambda name: density[name])}: τ {seen.tau:.2f} of {expected.tau:.2f} expected, "
+        f"{left:.0%} of the accepted drafts"
+    )
+    return [
+        answered(catalogue, catalogue.questions["loss"], density, text, f"{seen.where}, {expected.where}")
+    ]
+
+
+def of_facts(catalogue: Catalogue, facts: Sequence[str]) -> list[Evidence]:
+    """Evidence of `QUESTION=ANSWER` as stated. Raises `InputError` for what the catalogue lacks."""
+    out: dict[str, Evidence] = {}
+    for fact in facts:
+        name, equals, answer = fact.partition("=")
+        question = catalogue.questions.get(name.strip())
+        if question is None or not equals:
+            known = ", ".join(catalogue.questions)
+            raise InputError(
+                f"--fact {fact:.60}: found {name!r:.40}, expected QUESTION=ANSWER with one of {known}"
+            )
+        answer = answer.strip()
+        if answer not in question.values:
+            known = ", ".join(question.values)
+            raise InputError(f"--fact {name}: found {answer!r:.40}, expected one of {known}")
+        if name in out:
+            raise InputError(f"--fact {name}: found twice, expected one answer")
+        text = f"{name} {answer}: {question.means[answer]}"
+        out[name] = answered(catalogue, question, {answer: 1.0}, text, "--fact")
+    return list(out.values())
