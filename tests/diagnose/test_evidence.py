@@ -13,6 +13,7 @@ from truedraft.checks import Finding
 from truedraft.contract import AcceptanceRecord, InputError
 from truedraft.diagnose import Inference, catalogue, diagnose
 from truedraft.diagnose import findings as of
+from truedraft.diagnose.arms import ARMS, of_arm
 from truedraft.diagnose.case import Case, case_from_json
 from truedraft.diagnose.curve import shape, shape_weights
 from truedraft.diagnose.figures import Measured, of_expectation, of_facts
@@ -320,3 +321,17 @@ def test_a_case_survives_json() -> None:
 def test_damaged_cases_name_the_key(key: str, value: object) -> None:
     with pytest.raises(InputError, match=f"report.json#/{key}.*expected"):
         case_from_json({key: value}, "report.json")
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_an_arm_answers_its_question(name: str) -> None:
+    question, same, better = ARMS[name]
+    low = Measured(1.8, "base", 4000, (0.45, 0.25, 0.1))
+    high = Measured(3.1, "arm", 4000, (0.85, 0.7, 0.55))
+    for arm, answer in ((high, better), (low, same)):
+        trend = of_arm(name, low, arm)
+        assert trend is not None
+        assert set(trend.weights) <= set(KNOWN.questions[question].values)
+        assert trend.question == question
+        assert max(trend.weights, key=lambda n: trend.weights[n]) == answer
+    assert of_arm("other-planet", low, high) is None

@@ -35,26 +35,12 @@ CUT = 400
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the command line asks for. `arms`: as typed, `NAME=FILE`."""
+    """What the command line asks for."""
 
     sources: tuple[str, ...]
     given: Given
-    arms: tuple[str, ...] = ()
     with_prompts: bool = False
     hashed: bool = True
-
-    @property
-    def named_arms(self) -> dict[str, str]:
-        """Arm -> file. Raises `InputError` for what is not `NAME=FILE`, and for a name twice."""
-        out: dict[str, str] = {}
-        for text in self.arms:
-            name, equals, file = text.partition("=")
-            if not equals or not file or not name.strip() or len(name) > 60 or not name.isprintable():
-                raise InputError(f"--arm: found {text!r:.80}, expected NAME=FILE such as eager=eager.log")
-            if name.strip() in out:
-                raise InputError(f"--arm: found {name.strip()!r:.60} twice, expected different names")
-            out[name.strip()] = file
-        return out
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -62,7 +48,7 @@ class Wanted:
         given = self.given
         named = [given.prompts, given.probe_file, *given.logs]
         places = [name for name in (given.target, given.draft) if name and not _is_bundled(name)]
-        files = [*self.sources, *given.references, *self.named_arms.values(), *places]
+        files = [*self.sources, *given.references, *given.named_arms.values(), *places]
         return tuple(dict.fromkeys([*(str(p) for p in named if p is not None), *files]))
 
 
@@ -100,7 +86,7 @@ def collected(wanted: Wanted) -> dict[str, Any]:
         "thinking": wanted.given.thinking,
         "prompts": prompts,
         "figures": figures_json(found.summary, wanted.sources, given),
-        "arms": arms_json(wanted.named_arms, given.network),
+        "arms": arms_json(given.named_arms, given.network),
         "cached": cached_json(found.summary, wanted.sources),
         "log_lines": lines,
         "environment": environment_json(),
@@ -113,7 +99,7 @@ def collected(wanted: Wanted) -> dict[str, Any]:
 def _check(wanted: Wanted) -> None:
     if wanted.with_prompts and wanted.given.prompts is None:
         raise InputError("found --with-prompts without --prompts, expected the file with them")
-    for name in (*wanted.given.references, *map(str, wanted.given.logs), *wanted.named_arms.values()):
+    for name in (*wanted.given.references, *map(str, wanted.given.logs), *wanted.given.named_arms.values()):
         if name == "-":
             raise InputError("-: found with --log, --reference or --arm, expected a file: it is read twice")
     for name in wanted.sources:
@@ -131,7 +117,11 @@ def _gathered(wanted: Wanted, given: Given) -> Gathered:
     if given.target is None:
         given = replace(given, engines=(), prompts=None)
     rest = (given.target, given.draft, given.facts, given.logs, given.probe_file, given.overrides)
-    if not wanted.sources and not any(rest) and (wanted.arms or wanted.given.prompts or wanted.given.engines):
+    if (
+        not wanted.sources
+        and not any(rest)
+        and (wanted.given.arms or wanted.given.prompts or wanted.given.engines)
+    ):
         return Gathered(Case(), None, None, ())
     return gather(wanted.sources, given)
 

@@ -13,6 +13,7 @@ from truedraft.cli._check_input import pair_of, prompt_texts
 from truedraft.cli._measure_input import is_address, summarise
 from truedraft.cli._text_file import opened
 from truedraft.contract import AcceptanceRecord, Contract, InputError
+from truedraft.diagnose.arms import ARMS, of_arm
 from truedraft.diagnose.case import Case, case_from_json
 from truedraft.diagnose.catalogue import catalogue
 from truedraft.diagnose.figures import Measured
@@ -48,9 +49,23 @@ class Given:
     references: tuple[str, ...] = ()
     expect: float | None = None
     probe_file: Path | None = None
+    arms: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
     network: bool = False
     quiet: bool = False
+
+    @property
+    def named_arms(self) -> dict[str, str]:
+        """Arm -> file. Raises `InputError` for what is not `NAME=FILE`, and for a name twice."""
+        out: dict[str, str] = {}
+        for text in self.arms:
+            name, equals, file = text.partition("=")
+            if not equals or not file or not name.strip() or len(name) > 60 or not name.isprintable():
+                raise InputError(f"--arm: found {text!r:.80}, expected NAME=FILE such as eager=eager.log")
+            if name.strip() in out:
+                raise InputError(f"--arm: found {name.strip()!r:.60} twice, expected different names")
+            out[name.strip()] = file
+        return out
 
 
 @dataclass
@@ -107,6 +122,8 @@ def gather(sources: tuple[str, ...], given: Given) -> Gathered:
     trends = of_records(records, window)
     if not records and (moved := by_time(series.cells, "log intervals")) is not None:
         trends.append(moved)
+    arms, unused = _arms(given, measured)
+    trends += arms
     case = Case(
         facts=given.facts,
         findings=tuple(findings),
@@ -121,7 +138,7 @@ def gather(sources: tuple[str, ...], given: Given) -> Gathered:
         lossless=lossless,
         where=", ".join(sources),
     )
-    return Gathered(case, contract, summary, tuple(summary.warnings) if summary else ())
+    return Gathered(case, contract, summary, (*(summary.warnings if summary else ()), *unused))
 
 
 def _collected(sources: tuple[str, ...]) -> Case | None:
@@ -228,6 +245,20 @@ def _expected(given: Given) -> Measured | None:
             f"{given.references[0]}: found no acceptance length, expected figures with --reference"
         )
     return found
+
+
+def _arms(given: Given, base: Measured | None) -> tuple[list[Trend], list[str]]:
+    """What the arms say, and warnings about those that say nothing."""
+    found, unused = [], []
+    for name, file in given.named_arms.items():
+        seen = _measured(_summary((file,), replace(given, width=None), None), file, None)
+        if base is None or seen is None:
+            unused.append(f"--arm {name}: found no acceptance length in it and in FILE, nothing to compare")
+        elif (trend := of_arm(name, base, seen)) is not None:
+            found.append(trend)
+        else:
+            unused.append(f"--arm {name}: answers no question, expected one of {', '.join(ARMS)}")
+    return found, unused
 
 
 def _contradictions(summary: Summary | None) -> tuple[str, ...]:

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from truedraft.cli._numbers import FiniteRange
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (
@@ -24,7 +26,7 @@ _OPTIONS = (
     click.option("--k", "width", type=click.IntRange(1, 4096), help="Drafts per round that are asked for."),
     click.option("--thinking/--no-thinking", default=None, help="Whether the served model thinks."),
     click.option("--context", type=click.IntRange(1), help="Longest sequence that is served, in tokens."),
-    click.option("--temperature", type=click.FloatRange(0, 1000), help="Of the served requests."),
+    click.option("--temperature", type=FiniteRange(0, 1000), help="Of the served requests."),
     click.option("--draft-sampling/--draft-argmax", default=None, help="Whether drafts are sampled."),
     click.option("--weights", is_flag=True, help="Also read the drafter's tensor values."),
     click.option("--prompts", type=click.Path(path_type=Path), help="The prompts that were sent."),
@@ -42,10 +44,15 @@ _OPTIONS = (
         metavar="FILE",
         help="Figures of a good run on the same prompts (as FILE), such as `truedraft run -o`.",
     ),
-    click.option(
-        "--expect", type=click.FloatRange(1, 4097), metavar="TAU", help="Acceptance length expected."
-    ),
+    click.option("--expect", type=FiniteRange(1, 4097), metavar="TAU", help="Acceptance length expected."),
     click.option("--probe", "probe_file", type=click.Path(path_type=Path), help="JSON of `truedraft probe`."),
+    click.option(
+        "--arm",
+        "arms",
+        multiple=True,
+        metavar="NAME=FILE",
+        help="Figures with one thing changed: other-runner, eager, tp1, cache-off, k1, … (repeatable).",
+    ),
     click.option(
         "--fact",
         "facts",

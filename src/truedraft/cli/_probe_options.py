@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from truedraft.cli._numbers import FiniteRange
 from truedraft.contract import InputError
 
 
@@ -41,7 +42,7 @@ _OPTIONS = (
     click.option(
         "--budget-s",
         "budget",
-        type=click.FloatRange(0, 1e6),
+        type=FiniteRange(0, 1e6),
         callback=lambda _context, _option, value: _seconds(value),
         default=300,
         show_default=True,

@@ -10,6 +10,7 @@ import click
 from truedraft.checks import SEVERITIES, Severity, Subject, Usage, run_checks
 from truedraft.cli._check_input import boot_lines, pair_of, prompt_texts, records_of
 from truedraft.cli._check_output import FORMATS, Page, places_of
+from truedraft.cli._numbers import FiniteRange
 from truedraft.cli._style import Style
 from truedraft.formats.engines import find_engines, read_engine, read_kv_layout, siblings
 
@@ -28,7 +29,7 @@ from truedraft.formats.engines import find_engines, read_engine, read_kv_layout,
 @click.option("--k", type=click.IntRange(1, 4096), help="Drafts per round that the engine is asked for.")
 @click.option("--thinking/--no-thinking", default=None, help="Whether the served model thinks.")
 @click.option("--context", type=click.IntRange(1), help="Longest sequence that is served, in tokens.")
-@click.option("--temperature", type=click.FloatRange(0, 1000), help="Temperature of the served requests.")
+@click.option("--temperature", type=FiniteRange(0, 1000), help="Temperature of the served requests.")
 @click.option("--draft-sampling/--draft-argmax", default=None, help="Whether the engine samples its drafts.")
 @click.option(
     "--boot-log", type=Path, help="Explain the layer ids in an engine's start-up log (- for stdin)."

@@ -18,20 +18,12 @@ from truedraft.cli._style import Style
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The file that is written."
 )
-@click.option(
-    "--arm",
-    "arms",
-    multiple=True,
-    metavar="NAME=FILE",
-    help="Figures with one thing changed: other-runner, eager, tp1, cache-off, k1, … (repeatable).",
-)
 @click.option("--with-prompts", is_flag=True, help="Include the texts of the prompts.")
 @click.option("--no-hash", is_flag=True, help="No checksums of the drafter's weights.")
 @click.option("--json", "as_json", is_flag=True, help="Print the object instead of the summary, as well.")
 def command(
     sources: tuple[str, ...],
     output: Path,
-    arms: tuple[str, ...],
     with_prompts: bool,
     no_hash: bool,
     as_json: bool,
@@ -52,7 +44,7 @@ def command(
     from truedraft.diagnose.redact import redact
 
     given = Given(**options)
-    wanted = Wanted(sources, given, arms, with_prompts, not no_hash)
+    wanted = Wanted(sources, given, with_prompts, not no_hash)
     check_output(output, wanted.inputs)
     redacted = redact(collected(wanted), identity_of(wanted.inputs))
     report = redacted.value | {"redacted": dict(sorted(redacted.counts.items()))}

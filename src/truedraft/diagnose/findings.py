@@ -27,8 +27,9 @@ have notes too, so that these say little."""
 UNNAMED, UNNAMED_FILES = 0.45, 0.80
 """P(no finding | the cause), where checks could have named it; where that takes an engine's reading."""
 
-CONTRADICTED, BY_CHANCE = 0.90, 0.02
-"""P(the probe contradicts the axis | the pair's contract is wrong there), | something else."""
+CONTRADICTED, TRAINED_SO, BY_CHANCE = 0.90, 0.30, 0.005
+"""P(the probe contradicts the axis | the pair's contract is wrong there), | it was trained otherwise than its
+files say), | something else): a probe is wrong anywhere in one of twenty."""
 
 SUPPORTED = 0.60
 """P(the probe supports every axis of the cause | the cause): the engine may still do otherwise."""
@@ -100,7 +101,7 @@ def of_probe(catalogue: Catalogue, report: Mapping[str, Any], where: str) -> lis
             likelihood = {
                 name: CONTRADICTED
                 if axis in cause.axes
-                else 0.5
+                else TRAINED_SO
                 if name == "training-mismatch"
                 else BY_CHANCE
                 for name, cause in catalogue.causes.items()
