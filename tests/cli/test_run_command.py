@@ -164,7 +164,7 @@ def test_bad_arguments_are_one_line_and_exit_2(capsys, pair, prompts, more, mess
         ("{", "not JSON"),
         ("", "found no prompt"),
         (json.dumps({"tokens": [1] * 1024}), "found 1024 tokens, expected fewer than the target's 1024"),
-        ('{"id": "mine", "tokens": []}', "prompt mine: found no tokens"),
+        ('{"id": "mine", "tokens": []}', ":1#/tokens: found no tokens"),
     ],
 )
 def test_bad_prompt_files(capsys, pair, prompts, line, message):

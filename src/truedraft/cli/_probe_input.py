@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from truedraft.cli._architecture import import_architecture
 from truedraft.cli._probe_options import split_axes
 from truedraft.cli._progress import bar, interrupts_deferred, set_threads, status
 from truedraft.cli._prompts import gather, tokenize
@@ -66,7 +65,7 @@ def material(
         with interrupts_deferred():
             from truedraft.models.load import load_model, load_tokenizer
 
-            _import_architecture(resolution.contract.target.model_type)
+            import_architecture(resolution.contract.target.model_type)
     except ImportError as error:
         raise InputError(f"this needs torch and transformers ({error}): install the extra 'engine'") from None
     with status("loading the target", quiet):
@@ -75,21 +74,6 @@ def material(
     set_threads(model, threads)
     prompts = tokenize(entries, tokenizer, resolution.contract.target)
     return Material(resolution, model, tokenizer, prompts, stated_tokens)
-
-
-def _import_architecture(model_type: str) -> None:
-    """Import transformers' module of a target now.
-
-    It takes seconds, and swallows a Ctrl-C that comes meanwhile. Architectures without such a module are
-    refused, or imported, by the loader.
-    """
-    from truedraft.models.stateful_types import STATEFUL_TYPES
-    from truedraft.models.target import MODEL_TYPES
-
-    name = model_type.removesuffix("_text")
-    if model_type in MODEL_TYPES | STATEFUL_TYPES:
-        with suppress(ImportError):
-            import_module(f"transformers.models.{name}.modeling_{name}")
 
 
 def tries_of(items: Sequence[str], contract: Contract) -> dict[str, list[Value]]:

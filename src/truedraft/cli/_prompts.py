@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 DEFAULT_NEW_TOKENS = 128
 LIMIT_BYTES = 16 * 2**20
 
+WHERE = " where"
+"""Key of an entry under which its file and line are kept; no JSON of ours has it."""
+
 
 def gather(target: str, texts: Sequence[str], file: Path | None) -> tuple[list[dict[str, Any]], int]:
     """Prompt entries (`id` and `text` or `tokens`) and the default number of new tokens.
@@ -47,7 +50,9 @@ def _from_file(path: Path) -> Iterable[dict[str, Any]]:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise InputError(f"{path}: {reason}, expected a prompt file") from None
     if path.suffix != ".jsonl":
-        yield {"id": path.stem, "text": content}
+        if not content:
+            raise InputError(f"{path}: found an empty file, expected the text of a prompt")
+        yield {"id": path.stem, "text": content, WHERE: str(path)}
         return
     for number, line in enumerate(content.split("\n"), 1):
         if not line.strip():
@@ -58,7 +63,21 @@ def _from_file(path: Path) -> Iterable[dict[str, Any]]:
             raise InputError(f"{path}:{number}: not JSON, expected one object per line") from None
         if not isinstance(entry, dict) or ("text" in entry) == ("tokens" in entry):
             raise InputError(f'{path}:{number}: expected an object with either "text" or "tokens"')
-        yield {"id": str(entry.get("id", f"{path.stem}:{number}")), **entry}
+        _check_entry(entry, f"{path}:{number}")
+        yield {"id": str(entry.get("id", f"{path.stem}:{number}")), **entry, WHERE: f"{path}:{number}"}
+
+
+def _check_entry(entry: dict[str, Any], where: str) -> None:
+    """What can be said of a prompt before the target is loaded."""
+    if "text" in entry:
+        if not isinstance(entry["text"], str) or not entry["text"]:
+            raise InputError(f"{where}#/text: found {entry['text']!r:.80}, expected text")
+        return
+    ids = entry["tokens"]
+    if not isinstance(ids, list) or not all(isinstance(i, int) and not isinstance(i, bool) for i in ids):
+        raise InputError(f"{where}#/tokens: found {ids!r:.80}, expected a list of whole numbers")
+    if not ids:
+        raise InputError(f"{where}#/tokens: found no tokens, expected at least 1")
 
 
 def tokenize(entries: Iterable[dict[str, Any]], tokenizer: Any, target: TargetSpec) -> list[Prompt]:
@@ -75,7 +94,7 @@ def tokenize(entries: Iterable[dict[str, Any]], tokenizer: Any, target: TargetSp
             ids = _ids(entry, tokenizer)
             _check(ids, target)
         except InputError as error:
-            raise InputError(f"prompt {name:.80}: {error}") from None
+            raise InputError(f"{entry.get(WHERE) or f'prompt {name:.80}'}: {error}") from None
         prompts.append(Prompt(name, tuple(ids)))
     return prompts
 
@@ -84,12 +103,7 @@ def _ids(entry: dict[str, Any], tokenizer: Any) -> list[int]:
     from truedraft.models import encode
 
     if "tokens" in entry:
-        ids = entry["tokens"]
-        if not isinstance(ids, list) or not all(isinstance(i, int) and not isinstance(i, bool) for i in ids):
-            raise InputError("expected tokens to be a list of whole numbers")
-        return ids
-    if not isinstance(entry["text"], str):
-        raise InputError(f"found {entry['text']!r:.80}, expected text")
+        return list(entry["tokens"])
     if tokenizer is None:
         raise InputError("the target has no tokenizer; expected a .jsonl prompt file with tokens")
     return encode(tokenizer, entry["text"])

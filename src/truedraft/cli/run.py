@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from truedraft import __version__
+from truedraft.cli._architecture import import_architecture
 from truedraft.cli._deployment import deploy, sampling_options
 from truedraft.cli._numbers import FiniteRange
 from truedraft.cli._progress import bar, interrupts_deferred, set_threads, status
@@ -145,6 +146,8 @@ def _load(resolution: Resolution, speculative_tokens: int | None, threads: int |
     try:
         with interrupts_deferred():
             from truedraft.models import load_pair
+
+            import_architecture(resolution.contract.target.model_type)
     except ImportError as error:
         raise InputError(f"run needs torch and transformers ({error}): install the extra 'engine'") from None
     with status("loading target and drafter", quiet):
