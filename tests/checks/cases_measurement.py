@@ -90,6 +90,14 @@ CASES = [
         "warning",
         "rounds",
     ),
+    Case(
+        "TD501",
+        recorded(many(3, prompt_id="", proposed=(), accepted=(), histogram=((4, 2, 60),))),
+        recorded(many(3, prompt_id="", proposed=(), accepted=(), histogram=((4, 2, 70),))),
+        ("does not name", "180 rounds"),
+        "warning",
+        "counted",
+    ),
     Case("TD501", prompted(lines(9)), prompted(lines(10)), ("9 prompts",), "note", "file"),
     Case(
         "TD502",

@@ -308,3 +308,17 @@ def test_colour_on_terminals_only(files: dict[str, str]) -> None:
     plain, colour = (list(comparison_lines(result, Style(on))) for on in (False, True))
     assert not any("\x1b" in line for line in plain)
     assert colour[1] == f"\x1b[1m{plain[1]}\x1b[0m"
+
+
+def test_boots_that_repeat_themselves_are_no_boots(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = [r for r in A if r.boot == "b0"]
+    twice = [replace(r, boot=f"b{i}", started=r.started + 1000 * i) for i in range(2) for r in first]
+    a = write(tmp_path / "a.jsonl", twice)
+    result = found(capsys, a, write(tmp_path / "b.jsonl", [r for r in B if r.boot != "b2"]))
+    assert {row["verdict"] for row in result["figures"]} == {"estimate only"}
+    assert any("as good as one boot" in warning for warning in result["warnings"])
+    code, out, err = run(capsys, "plan", a, "--effect", "2%")
+    assert (code, out) == (2, "")
+    assert "no spread to plan from" in err

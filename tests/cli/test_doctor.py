@@ -182,7 +182,7 @@ WARNING = finding("TD209", "warning")
     ],
 )
 def test_the_gravest_matter_comes_first(run: Any, findings: Any, axes: Any, state: str) -> None:
-    end = closing(contract(), Report(findings), run, probe_report(*axes))
+    end = closing(contract(), contract(), Report(findings), run, probe_report(*axes))
     assert end.state == state
     assert end.verdict
     assert end.first
@@ -199,7 +199,7 @@ def test_exit_codes() -> None:
 
 
 def test_the_costliest_axis_is_mended_first_and_all_are_named() -> None:
-    end = closing(contract(), Report(()), GOOD, probe_report(WRONG, SUPPORTED, WORSE))
+    end = closing(contract(), contract(), Report(()), GOOD, probe_report(WRONG, SUPPORTED, WORSE))
     assert "in 2 axes: rope.layout 3×interleaved, not 3×half; block.first_slot predicts_next" in end.verdict
     assert "(tau 2.10 as stated, 4.20 with these)" in end.verdict
     assert end.first.endswith("--set rope.layout=3×interleaved --set block.first_slot=predicts_next")
@@ -217,18 +217,20 @@ def test_the_costliest_axis_is_mended_first_and_all_are_named() -> None:
     ],
 )
 def test_what_to_do_depends_on_who_said_it(source: Sourced, first: str) -> None:
-    end = closing(contract(block__first_slot=source), Report(()), GOOD, probe_report(WRONG, tau=None))
+    end = closing(
+        contract(block__first_slot=source), contract(), Report(()), GOOD, probe_report(WRONG, tau=None)
+    )
     assert end.first == f"{first} block.first_slot=predicts_next"
     assert "as stated" not in end.verdict
 
 
 def test_what_is_said_of_errors_and_of_open_axes() -> None:
-    engine = closing(contract(), Report((ENGINE,)), GOOD, probe_report(SUPPORTED))
+    engine = closing(contract(), contract(), Report((ENGINE,)), GOOD, probe_report(SUPPORTED))
     assert (engine.verdict.endswith("TD401 what TD401 is"), engine.first) == (True, "newer, please")
-    files = closing(contract(), Report((FILES,)), GOOD, probe_report(VAGUE))
+    files = closing(contract(), contract(), Report((FILES,)), GOOD, probe_report(VAGUE))
     assert "the weights decide nothing here, but the files are wrong: TD201" in files.verdict
     assert files.first == "`truedraft explain TD201`"
-    missing = closing(contract(), Report(()), GOOD, probe_report(SETTLED, MISSING))
+    missing = closing(contract(), contract(), Report(()), GOOD, probe_report(SETTLED, MISSING))
     begin = "no file settles attention.causal, and the weights do not decide it here: because of"
     assert missing.verdict.startswith(begin)
     assert "there were 3, the longest context had 99 tokens" in missing.first
@@ -237,7 +239,9 @@ def test_what_is_said_of_errors_and_of_open_axes() -> None:
 def said(**changes: Any) -> Any:
     """A closing verdict over a report that is changed, with one axis that nothing depends on."""
     axis = verdict("rope.scaling", "not exercised", None, None)
-    return closing(contract(), Report(()), GOOD, SimpleNamespace(**vars(probe_report(axis)) | changes))
+    return closing(
+        contract(), contract(), Report(()), GOOD, SimpleNamespace(**vars(probe_report(axis)) | changes)
+    )
 
 
 def test_why_nothing_was_decided_and_what_would_decide() -> None:
@@ -256,13 +260,13 @@ def test_why_nothing_was_decided_and_what_would_decide() -> None:
 
 def test_a_sound_pair_is_called_so_only_where_all_was_looked_at() -> None:
     report = probe_report(SUPPORTED)
-    whole = closing(contract(), Report(()), GOOD, report)
+    whole = closing(contract(), contract(), Report(()), GOOD, report)
     assert whole.verdict.startswith("the pair runs as it was trained: output lossless, 1 of 1 axes")
     report.asked = ("rope", "taps.layers")
-    part = closing(contract(), Report(()), GOOD, report)
+    part = closing(contract(), contract(), Report(()), GOOD, report)
     assert part.verdict.startswith("no fault found in rope, taps.layers, all that was asked: output lossless")
     report.out_of_time = True
-    late = closing(contract(), Report(()), GOOD, report)
+    late = closing(contract(), contract(), Report(()), GOOD, report)
     assert (late.state, late.first.partition(" (")[0]) == ("sound", "give it more time")
     assert late.verdict.startswith("no fault found before the time ran out: output lossless, 1 of 1 axes")
 
@@ -280,3 +284,13 @@ def test_weights_of_zeros_and_numbers_that_overflow(capsys: Any, few_prompts: Pa
     code, out, err = call(capsys, few_prompts, "tiny", "--set", "embedding.scale=1e38", *options)
     assert (code, err) == (3, "")
     assert "or its numbers overflowed" in out
+
+
+def test_overrides_that_the_files_contradict_are_left_out() -> None:
+    given = override("unused", "--set block.first_slot=unused")
+    bare = contract(block__first_slot=stated("predicts_next", "draft/config.json#/x"))
+    end = closing(contract(block__first_slot=given), bare, Report(()), GOOD, probe_report(WRONG, WORSE))
+    assert end.first == (
+        "leave out --set block.first_slot=unused: the files have the trained value; "
+        "run with --set rope.layout=3×interleaved"
+    )

@@ -105,6 +105,19 @@ def test_records(capsys, pair, prompts, tmp_path):
     assert not list(tmp_path.glob("*.partial"))
 
 
+def test_categories_of_prompts_go_into_the_records(capsys, pair, tmp_path):
+    source, path = tmp_path / "kinds.jsonl", tmp_path / "records.jsonl"
+    kinds = ("code", "chat")
+    source.write_text("".join(json.dumps({"tokens": [5, 6, 7], "category": k}) + "\n" for k in kinds))
+    code, _, _ = call(capsys, pair, "--prompts", source, "--max-new-tokens", 4, "--records", path)
+    assert code == 0
+    assert [json.loads(line)["category"] for line in path.read_text().splitlines()] == ["code", "chat"]
+    source.write_text('{"tokens": [5], "category": 3}\n')
+    code, _, err = call(capsys, pair, "--prompts", source)
+    assert code == 2
+    assert "kinds.jsonl:1#/category: found 3, expected text" in err
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

@@ -53,7 +53,7 @@ def all_rules() -> tuple[Rule, ...]:
 def find_rule(code: str) -> Rule:
     """The rule of that code or name; `InputError` if there is none."""
     for rule in all_rules():
-        if code.upper() == rule.code or code.lower() == rule.name:
+        if code.upper() in (rule.code, rule.code.removeprefix("TD")) or code.lower() == rule.name:
             return rule
     known = ", ".join(rule.code for rule in all_rules())
     raise InputError(f"no rule {code!r:.40}, expected one of {known}")

@@ -93,6 +93,9 @@ def named(letter: str, only: str | None, files: Sequence[Path]) -> str:
     """What an arm is called in the output: by its files, or by the arm chosen."""
     if only is not None:
         return f"{letter}: {only}"
+    folders = {file.parent for file in files}
+    if len(files) > 1 and len(folders) == 1 and (folder := folders.pop().name):
+        return f"{letter}: {folder} ({len(files)} files)"
     return f"{letter}: {files[0].name}" + (f" +{len(files) - 1}" if len(files) > 1 else "")
 
 

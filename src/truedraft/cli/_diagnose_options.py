@@ -42,7 +42,7 @@ _OPTIONS = (
         "references",
         multiple=True,
         metavar="FILE",
-        help="Figures of a good run on the same prompts (as FILE), such as `truedraft run -o`.",
+        help="Figures of a good run on the same prompts (as FILE), such as `truedraft run --records`.",
     ),
     click.option("--expect", type=FiniteRange(1, 4097), metavar="TAU", help="Acceptance length expected."),
     click.option("--probe", "probe_file", type=click.Path(path_type=Path), help="JSON of `truedraft probe`."),

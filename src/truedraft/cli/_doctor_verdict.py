@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from truedraft.checks import Finding, Report
-from truedraft.contract import Contract, Value, format_value
+from truedraft.contract import Contract, Source, Value, format_value
 from truedraft.measure import RunReport
 from truedraft.probe import WORKING, AxisVerdict, ProbeReport
 
@@ -32,8 +33,13 @@ class Closing:
     first: str
 
 
-def closing(contract: Contract, checks: Report, run: RunReport, probe: ProbeReport) -> Closing:
-    """The gravest matter first: output, then weights against contract, then engines and files."""
+def closing(
+    contract: Contract, bare: Contract | None, checks: Report, run: RunReport, probe: ProbeReport
+) -> Closing:
+    """The gravest matter first: output, then weights against contract, then engines and files.
+
+    `bare`: the contract that the files make without overrides, if they make one.
+    """
     errors = [finding for finding in checks.findings if finding.severity == "error"]
     if not run.lossless.ok:
         return Closing(
@@ -44,7 +50,7 @@ def closing(contract: Contract, checks: Report, run: RunReport, probe: ProbeRepo
             "forward over one",
         )
     if probe.contradicted:
-        return _contradicted(contract, probe)
+        return _contradicted(contract, bare, probe)
     if errors:
         return _broken(errors, probe)
     if not probe.decided:
@@ -93,7 +99,7 @@ def _nothing(probe: ProbeReport) -> str:
     return out_of_time or probe.idle or next(iter(reasons), "no axis has another value to try")
 
 
-def _contradicted(contract: Contract, probe: ProbeReport) -> Closing:
+def _contradicted(contract: Contract, bare: Contract | None, probe: ProbeReport) -> Closing:
     axes = probe.contradicted
     one = "axis" if len(axes) == 1 else "axes"
     before = "" if probe.tau is None else f"tau {probe.tau.mean:.2f} as stated, "
@@ -102,18 +108,33 @@ def _contradicted(contract: Contract, probe: ProbeReport) -> Closing:
         f"the weights were trained with other conventions in {len(axes)} {one}: "
         + "; ".join(f"{v.axis} {format_value(v.best)}, not {format_value(v.value)}" for v in axes)
         + f" ({before}{probe.best_tau.mean:.2f} with {'that' if len(axes) == 1 else 'these'})",
-        _mend(contract, axes[0]) + "".join(f" {_setting(v.axis, v.best)}" for v in axes[1:]),
+        "; ".join(_mends(contract, bare, axes)),
     )
 
 
-def _mend(contract: Contract, verdict: AxisVerdict) -> str:
-    source = contract.axes[verdict.axis].source
-    setting = _setting(verdict.axis, verdict.best)
-    if source is not None and source.kind == "stated":
-        return f"correct {source.where}, or run with {setting}"
-    if source is not None and source.kind == "override":
-        return f"replace {source.where} by {setting}"
-    return f"run with {setting}"
+def _mends(contract: Contract, bare: Contract | None, axes: Sequence[AxisVerdict]) -> Iterator[str]:
+    """What to change, override by override and file by file; `bare`: the contract without overrides."""
+    sources = {v.axis: contract.axes[v.axis].source for v in axes}
+    kinds = {axis: "" if source is None else source.kind for axis, source in sources.items()}
+    needless = [
+        v for v in axes if kinds[v.axis] == "override" and bare is not None and bare.get(v.axis) == v.best
+    ]
+    if needless:
+        names = " and ".join(_where(sources[v.axis]) for v in needless)
+        yield f"leave out {names}: the files have the trained value{'s' if len(needless) > 1 else ''}"
+    for verdict in axes:
+        if kinds[verdict.axis] == "override" and verdict not in needless:
+            setting = _setting(verdict.axis, verdict.best)
+            yield f"replace {_where(sources[verdict.axis])} by {setting}"
+    rest = [v for v in axes if kinds[v.axis] != "override"]
+    stated = [_where(sources[v.axis]) for v in rest if kinds[v.axis] == "stated"]
+    if rest:
+        run = "run with " + " ".join(_setting(v.axis, v.best) for v in rest)
+        yield f"correct {', '.join(stated)}, or {run}" if stated else run
+
+
+def _where(source: Source | None) -> str:
+    return "" if source is None else source.where
 
 
 def _setting(axis: str, value: Value) -> str:

@@ -69,6 +69,9 @@ def _from_file(path: Path) -> Iterable[dict[str, Any]]:
 
 def _check_entry(entry: dict[str, Any], where: str) -> None:
     """What can be said of a prompt before the target is loaded."""
+    category = entry.get("category", "")
+    if not isinstance(category, str):
+        raise InputError(f"{where}#/category: found {category!r:.80}, expected text")
     if "text" in entry:
         if not isinstance(entry["text"], str) or not entry["text"]:
             raise InputError(f"{where}#/text: found {entry['text']!r:.80}, expected text")
@@ -95,7 +98,7 @@ def tokenize(entries: Iterable[dict[str, Any]], tokenizer: Any, target: TargetSp
             _check(ids, target)
         except InputError as error:
             raise InputError(f"{entry.get(WHERE) or f'prompt {name:.80}'}: {error}") from None
-        prompts.append(Prompt(name, tuple(ids)))
+        prompts.append(Prompt(name, tuple(ids), entry.get("category", "")))
     return prompts
 
 

@@ -84,7 +84,8 @@ def command(
     )
     from truedraft.cli._doctor_verdict import EXIT_CODES, closing
 
-    end = closing(report.contract, checks, run, report)
+    bare = inspect(target, draft, ()).contract if overrides else pair.contract
+    end = closing(report.contract, bare, checks, run, report)
     if as_json:
         click.echo(
             dumped(

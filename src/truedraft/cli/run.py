@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 @click.option("--prompt", "texts", multiple=True, metavar="TEXT", help="A prompt; may be repeated.")
 @click.option(
     "--prompt-file",
+    "--prompts",
     type=click.Path(path_type=Path),
     help="A text (one prompt), or .jsonl with text or tokens.",
 )

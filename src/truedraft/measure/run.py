@@ -25,10 +25,11 @@ from truedraft.measure.trees import require_possible_trees
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt as token ids of the target."""
+    """A prompt as token ids of the target. `category`: its kind, for comparisons by category."""
 
     id: str
     tokens: tuple[int, ...]
+    category: str = ""
 
 
 @dataclass(frozen=True)
@@ -221,6 +222,7 @@ def _record(contract: Contract, prompt: Prompt, run: Generation, how: Deployment
         arm="speculative",
         proposed=tuple(run.proposed),
         accepted=tuple(run.accepted),
+        category=prompt.category,
         prompt_tokens=len(prompt.tokens),
         output_tokens=len(run.tokens),
         output_hash=hashlib.sha256(" ".join(map(str, run.tokens)).encode()).hexdigest()[:16],

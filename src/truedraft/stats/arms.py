@@ -133,6 +133,15 @@ class Arm:
             for prompt, cell in cells
         )
 
+    @property
+    def repeats_itself(self) -> bool:
+        """Whether there are several boots and all counted the same: then they show no spread."""
+        tables = {
+            frozenset((p, cell.text, frozenset(cell.table.items())) for p, cell in cells.items())
+            for cells in self.cells.values()
+        }
+        return len(self.cells) > 1 and len(tables) == 1
+
     def same_counts(self) -> tuple[str, str, bool] | None:
         """Two boots that counted the same for every prompt, and whether they are one and the same run.
 

@@ -51,7 +51,8 @@ def compare(
             for key in sums[0]
             if _compared(key[0], plan)
         ]
-        rows += _rows([pair for pair in pairs if all(x.defined for x in pair)], category, plan, margin, seed)
+        defined = [pair for pair in pairs if all(x.defined for x in pair)]
+        rows += _rows(defined, category, plan, margin, seed, alone=a.repeats_itself or b.repeats_itself)
     return Comparison(
         a,
         b,
@@ -91,10 +92,19 @@ def _compared(figure: str, plan: Design) -> bool:
 
 
 def _rows(
-    pairs: Sequence[tuple[Sums, Sums]], category: str | None, plan: Design, margin: float | None, seed: int
+    pairs: Sequence[tuple[Sums, Sums]],
+    category: str | None,
+    plan: Design,
+    margin: float | None,
+    seed: int,
+    *,
+    alone: bool,
 ) -> Iterator[Row]:
+    """`alone`: the boots of an arm are one and the same; as with a single boot there is nothing to test."""
     tests: list[Contrast | Resampled | None] = [None] * len(pairs)
-    if plan.many and pairs[0][0].numerator.shape[1] >= MANY_PROMPTS:
+    if alone:
+        pass
+    elif plan.many and pairs[0][0].numerator.shape[1] >= MANY_PROMPTS:
         tests = [*pigeonhole(pairs, pairs=plan.pairs, seed=seed)]
     elif min(len(sums.numerator) for sums in pairs[0]) > 1:
         method = paired if plan.pairs else independent

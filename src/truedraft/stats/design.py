@@ -140,7 +140,12 @@ def warnings(a: Arm, b: Arm, plan: Design) -> Iterator[str]:
             raise InputError(
                 f"{arm.name}: boots {same[0]} and {same[1]} are one run, expected different boots"
             )
-        if same:
+        if arm.repeats_itself:
+            yield (
+                f"{arm.name}: all boots counted the same for every prompt: as good as one boot, estimates "
+                "only (greedy runs of truedraft repeat themselves; give each --temperature and its own --seed)"
+            )
+        elif same:
             yield (
                 f"{arm.name}: boots {same[0]} and {same[1]} counted the same for every prompt: an engine "
                 "that repeats itself exactly, or copies of one run, which say nothing about other boots"

@@ -85,6 +85,12 @@ def spread_of(arms: Sequence[Arm]) -> Spread:
             raise InputError(
                 f"{arm.name}: boots {same[0]} and {same[1]} are one run, expected different boots"
             )
+        if arm.repeats_itself:
+            raise InputError(
+                f"{arm.name}: found {len(arm.boots)} boots that counted the same for every prompt, expected "
+                "boots that differ: an engine that repeats itself exactly has no spread to plan from (greedy "
+                "runs of truedraft do; give each --temperature and a --seed of its own)"
+            )
     prompts = sorted(set.intersection(*(arm.prompts_of_all_boots() for arm in arms)))
     if not prompts:
         raise InputError("found no prompt that all boots of the pilot decoded")

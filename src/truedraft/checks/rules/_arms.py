@@ -23,12 +23,12 @@ def where(arm: str) -> str:
     return f"records, arm {arm!r:.60}"
 
 
-def rounds(records: Iterable[AcceptanceRecord]) -> Iterator[tuple[int, int]]:
-    """Pairs of proposed and accepted drafts of all rounds that proposed any."""
+def rounds(records: Iterable[AcceptanceRecord]) -> Iterator[tuple[int, int, int]]:
+    """Proposed drafts, accepted ones and the number of such rounds, of all rounds that proposed any."""
     for record in records:
-        for proposed, accepted in zip(record.proposed, record.accepted, strict=True):
+        for (proposed, accepted), count in record.table.items():
             if proposed:
-                yield proposed, accepted
+                yield proposed, accepted, count
 
 
 def pooled_tau(records: Sequence[AcceptanceRecord]) -> str:

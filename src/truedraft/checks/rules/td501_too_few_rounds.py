@@ -34,16 +34,18 @@ PROMPTS, ROUNDS = 10, 200
 def check(subject: Subject) -> Iterator[Finding]:
     """Prompts and rounds of each arm; prompts of the file."""
     for arm, records in arms(subject):
-        prompts = len({record.prompt_id for record in records})
-        count = sum(1 for _ in rounds(records))
-        if prompts < PROMPTS or count < ROUNDS:
+        prompts = {record.prompt_id for record in records}
+        count = sum(n for _, _, n in rounds(records))
+        named = prompts != {""}  # an engine's log tells no prompts apart
+        if (named and len(prompts) < PROMPTS) or count < ROUNDS:
+            found = f"{len(prompts)} prompts" if named else "prompts that the source does not name,"
             yield Finding(
                 code=CODE,
                 severity="warning",
                 confidence="certain",
-                message=f"{prompts} prompts with {count} rounds are too few to say anything of acceptance",
+                message=f"{found} with {count} rounds are too few to say anything of acceptance",
                 where=where(arm),
-                found=f"{prompts} prompts, {count} rounds",
+                found=f"{found.rstrip(',')}, {count} rounds",
                 expected=f"at least {PROMPTS} prompts and {ROUNDS} rounds",
                 fix="measure more prompts, rather than longer answers",
                 references=("vllm#38300",),

@@ -31,10 +31,10 @@ NAME = "rate-at-large-k"
 def check(subject: Subject) -> Iterator[Finding]:
     """Accepted over proposed drafts against accepted over decided ones, pooled by arm."""
     for arm, records in arms(subject):
-        pairs = list(rounds(records))
-        proposed, accepted = (sum(column) for column in zip(*pairs, strict=True)) if pairs else (0, 0)
-        rejected = sum(a < p for p, a in pairs)
-        if proposed < 5 * len(pairs) or not pairs:
+        counted = list(rounds(records))
+        proposed, accepted = sum(p * n for p, _, n in counted), sum(a * n for _, a, n in counted)
+        rejected, of = sum(n for p, a, n in counted if a < p), sum(n for _, _, n in counted)
+        if not of or proposed < 5 * of:
             continue
         rate, conditional = accepted / proposed, accepted / max(accepted + rejected, 1)
         if rate < 0.4 and conditional >= 0.5:

@@ -40,13 +40,13 @@ OUTPUT_TOKENS = 16
 def check(subject: Subject) -> Iterator[Finding]:
     """Rounds and outputs of each arm."""
     for arm, records in arms(subject):
-        pairs = [pair for record in records for pair in _whole_rounds(record)]
-        full = sum(a == p for p, a in pairs)
-        if len(pairs) >= ROUNDS:
-            if full >= FULL * len(pairs):
-                yield _finding(arm, f"{full} of {len(pairs)} rounds accept every draft", full)
-            elif full >= 0.05 * len(pairs) and all(a in (0, p) and p >= 3 for p, a in pairs):
-                yield _finding(arm, f"all {len(pairs)} rounds accept either every draft or none", full)
+        whole = [entry for record in records for entry in _whole_rounds(record)]
+        full, of = sum(n for p, a, n in whole if a == p), sum(n for _, _, n in whole)
+        if of >= ROUNDS:
+            if full >= FULL * of:
+                yield _finding(arm, f"{full} of {of} rounds accept every draft", full)
+            elif full >= 0.05 * of and all(a in (0, p) and p >= 3 for p, a, _ in whole):
+                yield _finding(arm, f"all {of} rounds accept either every draft or none", full)
         outputs = {record.prompt_id: record for record in records if record.output_tokens >= OUTPUT_TOKENS}
         same = Counter(record.output_hash for record in outputs.values() if record.output_hash)
         most = max(same.values(), default=0)
@@ -54,10 +54,14 @@ def check(subject: Subject) -> Iterator[Finding]:
             yield _finding(arm, f"{most} of {len(outputs)} prompts have one and the same output", most)
 
 
-def _whole_rounds(record: AcceptanceRecord) -> Iterator[tuple[int, int]]:
-    """Rounds of K drafts but the last, which a stop may have cut; sure drafts alone may all be right."""
+def _whole_rounds(record: AcceptanceRecord) -> Iterator[tuple[int, int, int]]:
+    """Proposed, accepted and number of the rounds of K drafts; sure drafts alone may all be right.
+
+    The last round, which a stop may have cut, is left out where the order of rounds is known.
+    """
     pairs = list(zip(record.proposed, record.accepted, strict=True))[:-1]
-    yield from ((proposed, accepted) for proposed, accepted in pairs if proposed >= max(record.K, 1))
+    counted = Counter(pairs) if record.proposed else record.table
+    yield from ((p, a, n) for (p, a), n in counted.items() if n and p >= max(record.K, 1))
 
 
 def _finding(arm: str, message: str, found: int) -> Finding:

@@ -44,7 +44,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     for first, second in combinations(found[:MOST_ARMS], 2):
         yield from _compare(first, second)
     for arm, records in found:
-        requests = [record for record in records if record.proposed]
+        requests = [record for record in records if record.proposed]  # a histogram may be of many requests
         per_request = sum(len(record.proposed) for record in requests) / max(len(requests), 1)
         if 0 < per_request < ROUNDS:
             yield Finding(
