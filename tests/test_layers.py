@@ -13,7 +13,19 @@ import pytest
 import truedraft
 
 SOURCE = Path(truedraft.__file__).parent
-ORDER = ["contract", "formats", "checks", "decode", "models", "measure", "stats", "probe", "diagnose", "cli"]
+ORDER = [
+    "contract",
+    "formats",
+    "checks",
+    "decode",
+    "models",
+    "measure",
+    "stats",
+    "probe",
+    "diagnose",
+    "engines",
+    "cli",
+]
 
 
 def imports(path: Path) -> set[str]:

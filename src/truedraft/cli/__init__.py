@@ -19,6 +19,7 @@ from truedraft.cli._printable import printable
 from truedraft.contract import TruedraftError
 
 COMMANDS = {
+    "audit": "What a vLLM release really does with every kind of drafter: its own functions, called.",
     "check": "What is wrong with a pair, or will go wrong in an engine, seen from its files alone.",
     "collect": "Everything that a report of low acceptance should hold, in one redacted file.",
     "compare": "Whether two arms accept differently, from their records: intervals over boots and prompts.",

@@ -17,6 +17,8 @@ TOP = "eagle_aux_hidden_state_layer_ids"
 _RAW_COST = "3.92-4.03 instead of 4.11-4.16 on mt-bench with Qwen3-8B (vllm#40727)"
 _DEFAULT_COST = "1.04 instead of 2.77 where a default replaced other layers (vllm#50170)"
 
+_ORDER_FIX = "list the layers in ascending order and permute the columns of fc accordingly"
+
 
 def taps(release: Release, files: PairFiles) -> Iterator[Fact]:
     """The captured layers, as outputs: sorted, each once, those beyond the target left out."""
@@ -36,6 +38,9 @@ def taps(release: Release, files: PairFiles) -> Iterator[Fact]:
     outputs = tuple(sorted({entry - 1 for entry in entries if 0 <= entry <= layers}))
     if tuple(entry - 1 for entry in entries) != outputs:
         why += "; captured in the order of layers, each once"
+    trained = files.native.tuple_of("taps.layers")
+    if trained and trained != tuple(sorted(set(trained), key=lambda tap: int(str(tap)))):
+        fix = _ORDER_FIX  # no key keeps an order
     at = release.at(V1_TAPS if release.v1 else V2_TAPS)
     yield Fact("taps.layers", outputs, why, at, cost, fix)
 
