@@ -143,7 +143,7 @@ def warnings(a: Arm, b: Arm, plan: Design) -> Iterator[str]:
         if arm.repeats_itself:
             yield (
                 f"{arm.name}: all boots counted the same for every prompt: as good as one boot, estimates "
-                "only (greedy runs of truedraft repeat themselves; give each --temperature and its own --seed)"
+                "only (greedy runs of truedraft repeat themselves; give each --temperature and a --seed)"
             )
         elif same:
             yield (
