@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
 
 from truedraft.cli import main
+from truedraft.cli._log_lines import lines_with
 
 
 def line(length: float, accepted: int, drafted: int, rates: str) -> str:
@@ -113,6 +116,10 @@ def test_probe_json_is_evidence(tmp_path: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
+        (["--fact", "cached=falls", "--fact", " cached = flat"], "twice"),
+        (["--questions", "--k", "3"], "--questions"),
+        (["--log", "-", "--fact", "cached=falls"], "-"),
+        (["-", "-"], "twice"),
         ([], "found nothing to go by"),
         (["missing.log"], "missing.log"),
         (["--fact", "mood=bad"], "mood"),
@@ -154,3 +161,138 @@ def test_questions_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "cached" in out
     assert "find out" in out
+
+
+def test_questions_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", "--questions", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found["questions"]["cached"]["answers"]) == {"flat", "falls"}
+
+
+def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    """The one line of a refusal."""
+    capsys.readouterr()
+    assert main(["diagnose", *argv]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    return captured.err
+
+
+def test_one_file_is_not_two_runs(log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    link = tmp_path / "again.log"
+    link.hardlink_to(log)
+    for argv in ([str(link)], ["--arm", f"eager={link}"], ["--reference", str(link)]):
+        assert "found twice" in refused(capsys, log, *argv)
+
+
+def test_pipes_and_devices_are_refused_at_once(
+    log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipe = str(tmp_path / "pipe.json")
+    os.mkfifo(pipe)
+    for argv in ([pipe], [log, "--arm", f"eager={pipe}"], [log, "--reference", pipe], ["--log", pipe]):
+        assert "pipe" in refused(capsys, *argv)
+
+
+@pytest.mark.parametrize(
+    "lossless",
+    [
+        {"of": 3, "identical": "x"},
+        {"of": 3, "identical": 9},
+        {"of": -1},
+        {"of": True},
+        {"of": 3, "ties": None},
+    ],
+)
+def test_damaged_losslessness(lossless: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "run.json"
+    report.write_text(json.dumps({"lossless": lossless}))
+    assert "run.json" in refused(capsys, str(report))
+
+
+def test_deep_json_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "run.json"
+    report.write_text('{"lossless":' * 100_000)
+    for argv in ([str(report)], ["--probe", str(report)], ["--log", str(report), "--probe", str(report)]):
+        assert "run.json" in refused(capsys, *argv)
+
+
+def test_a_collected_file_laid_out_anew(log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report, other = tmp_path / "report.json", tmp_path / "sorted.json"
+    assert main(["collect", log, "-o", str(report)]) == 0
+    data = json.loads(report.read_text())
+    other.write_text(json.dumps(dict(reversed(data.items()))))
+    capsys.readouterr()
+    assert said(capsys, str(report))[1]["causes"] == said(capsys, str(other))[1]["causes"]
+    assert "collected file" in refused(capsys, log, "--arm", f"eager={report}")
+    data["case"]["facts"] = ["mood=bad"]
+    other.write_text(json.dumps(data))
+    assert "sorted.json#/case/facts" in refused(capsys, str(other))
+    other.write_text(json.dumps(data | {"schema": 2}))
+    assert "expected 1" in refused(capsys, str(other))
+
+
+def interval(minute: int, good: bool) -> str:
+    """One interval of vLLM's, with its time."""
+    text = line(3.50, 500, 800, "0.800, 0.700, 0.550, 0.450")
+    if not good:
+        text = line(1.60, 120, 800, "0.350, 0.150, 0.075, 0.025")
+    return text.replace("INFO", f"INFO 08-05 {12 + minute // 60:02}:{minute % 60:02}:00 [m.py:1]")
+
+
+def test_time_since_the_start_takes_an_hour(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "server.log"
+
+    def uptime(minutes: range) -> dict[str, float] | None:
+        path.write_text("".join(interval(m, m < minutes[-1] // 2) for m in minutes))
+        items = said(capsys, str(path))[1]["observations"]
+        return next((o["answers"] for o in items if o["question"] == "uptime"), None)  # type: ignore[attr-defined]
+
+    assert uptime(range(0, 50)) is None
+    long = uptime(range(0, 180, 3))
+    assert long is not None
+    assert long.get("flat", 0.0) < 0.1
+
+
+def test_a_rate_and_a_length_imply_k(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """1.1 % with length 1.18 is about 16 proposals, more than the 7 that the pair was trained for."""
+    bench = tmp_path / "bench.txt"
+    bench.write_text("Acceptance rate (%):    1.10\nAcceptance length:      1.18\n")
+    _, found = said(capsys, str(bench), "--target", "tiny", "--draft", "tiny/dflash")
+    first = {c["name"] for c in found["causes"][0]["causes"]}  # type: ignore[index]
+    assert first == {"misread", "too-many-drafts"}
+    assert any("15.2 to" in o["text"] or "15.8 to" in o["text"] for o in found["observations"])  # type: ignore[attr-defined]
+    assert "width" not in {o["question"] for o in said(capsys, str(bench))[1]["observations"]}  # type: ignore[attr-defined]
+
+
+def test_options_that_change_nothing_are_named(log: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _, found = said(capsys, log, "--thinking", "--context", "4096")
+    assert any("--thinking, --context" in warning for warning in found["warnings"])  # type: ignore[attr-defined]
+    _, found = said(capsys, "--fact", "cached=falls", "--expect", "3")
+    assert any("--expect" in warning for warning in found["warnings"])  # type: ignore[attr-defined]
+
+
+def test_huge_logs_are_read_in_seconds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, begin = tmp_path / "long.log", time.perf_counter()
+    dull = b"INFO 08-05 12:00:11 [loggers.py:1] Engine 000: Running: 3 reqs, Waiting: 0 reqs\n"
+    path.write_bytes(dull * 1_000_000 + b"x" * 10_000_000 + b" unexpected weight a\n" + BAD.encode())
+    found = list(lines_with(path, ("unexpected", "specdecoding"), quiet=True))
+    assert [number for number, _ in found] == [1_000_002]  # the word stands too far in the long line
+    assert time.perf_counter() - begin < 20
+    monkeypatch.setattr("truedraft.cli._slow.SECONDS", 0.0)
+    list(lines_with(path, ("unexpected",), quiet=False))
+    assert "reading" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("columns", ["40", "70", "400"])
+def test_the_page_fits_the_terminal(
+    columns: str, log: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    main(["diagnose", log])
+    widest = max(len(line) for line in capsys.readouterr().out.splitlines())
+    assert widest <= max(int(columns), 40) + 20  # words are not broken
+    assert widest <= 120

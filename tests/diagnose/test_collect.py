@@ -85,6 +85,11 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder / "r.jsonl")
 
 
+def copy(tmp_path: Path, name: str) -> str:
+    """The same figures in another file: one file cannot stand for two runs."""
+    return shutil.copy(name, tmp_path / f"other-{Path(name).name}")
+
+
 def prompt_file(tmp_path: Path, *texts: str) -> str:
     path = tmp_path / "prompts.jsonl"
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
@@ -145,7 +150,8 @@ def test_a_log_full_of_private_things_gives_the_same_verdict(
 def test_what_the_file_holds(records: str, tmp_path: Path, collect: Run) -> None:
     boot = log(tmp_path, BOOT, BOOT.replace("12:00:21", "12:10:00"), RANKS, FAIR, HITS)
     prompts = prompt_file(tmp_path, "one", "two", "two")
-    arms = ("--arm", f"eager={records}", "--arm", f"cache off={boot}")
+    other, off = copy(tmp_path, records), copy(tmp_path, boot)
+    arms = ("--arm", f"eager={other}", "--arm", f"cache off={off}")
     found = collect(records, boot, *PAIR, *ENGINE, "--log", boot, "--prompts", prompts, *arms, "--k", "7")
     drafter = locate("tiny/dflash")[1]
     assert drafter is not None
@@ -191,7 +197,7 @@ def test_nothing_is_missing_from_a_complete_file(records: str, tmp_path: Path, c
     record = AcceptanceRecord("r", "p", "a", (1, 1), (1, 0), 10, 8, "", 1, "", 1, 1.5)
     one.write_text(json.dumps(record.to_json()) + "\n")
     boot = log(tmp_path, BOOT)
-    arms = ("--arm", f"k1={one}", "--arm", f"eager={records}")
+    arms = ("--arm", f"k1={one}", "--arm", f"eager={copy(tmp_path, records)}")
     given = ("--log", boot, "--prompts", prompt_file(tmp_path, "one"), "--thinking", *arms)
     assert collect(records, *PAIR, *ENGINE, *given)["missing"] == []
 
@@ -317,9 +323,10 @@ def test_nothing_private_gets_into_the_file(
         name="annika's run.log",
     )
     prompts = prompt_file(home, f"my token is {key}", "mail annika@corp.example")
+    other = copy(home, server)
     found = collect(
         server, "--target", "tiny", "--draft", str(drafter), *ENGINE, "--log", server, "--prompts", prompts,
-        "--with-prompts", "--arm", f"eager={server}", "--reference", server,
+        "--with-prompts", "--arm", f"eager={other}", "--reference", other,
     )  # fmt: skip
     text = (tmp_path / "report.json").read_text()
     private = ("annika", "Annika", "gpu-box7", "node9", key, "bob", "10.1.2.3", "pw@", "checkpoints", '"abc"')

@@ -17,10 +17,10 @@ from truedraft.cli._collect_logs import log_lines, without_prompt
 from truedraft.cli._collect_missing import missing
 from truedraft.cli._collect_pair import pair_json
 from truedraft.cli._collect_prompts import prompts_json, rendered
-from truedraft.cli._diagnose_input import COLLECTED, Gathered, Given, gather
+from truedraft.cli._diagnose_files import COLLECTED, check_files, is_collected
+from truedraft.cli._diagnose_input import Gathered, Given, gather
 from truedraft.cli._measure_input import is_address
 from truedraft.cli._pair import local_pair
-from truedraft.cli._text_file import opened
 from truedraft.contract import InputError
 from truedraft.diagnose import catalogue
 from truedraft.diagnose.case import Case
@@ -68,7 +68,7 @@ def collected(wanted: Wanted) -> dict[str, Any]:
             template |= rendered(given)
     found.case.evidence(catalogue())  # facts and probe are refused now, not when `diagnose` reads the file
     case = found.case
-    lines = log_lines((*wanted.sources, *map(str, given.logs)))
+    lines = log_lines((*wanted.sources, *map(str, given.logs)), quiet=given.quiet)
     if not wanted.with_prompts:
         case = replace(case, findings=tuple(_without_excerpt(finding) for finding in case.findings))
         case = replace(case, lines=tuple((where, without_prompt(text)) for where, text in case.lines))
@@ -86,8 +86,8 @@ def collected(wanted: Wanted) -> dict[str, Any]:
         "thinking": wanted.given.thinking,
         "prompts": prompts,
         "figures": figures_json(found.summary, wanted.sources, given),
-        "arms": arms_json(given.named_arms, given.network),
-        "cached": cached_json(found.summary, wanted.sources),
+        "arms": arms_json(given),
+        "cached": cached_json(found.summary, wanted.sources, given),
         "log_lines": lines,
         "environment": environment_json(),
         "warnings": list(found.warnings),
@@ -99,15 +99,15 @@ def collected(wanted: Wanted) -> dict[str, Any]:
 def _check(wanted: Wanted) -> None:
     if wanted.with_prompts and wanted.given.prompts is None:
         raise InputError("found --with-prompts without --prompts, expected the file with them")
+    check_files(wanted.sources)
+    twice = (wanted.given.prompts, wanted.given.probe_file)
+    check_files(tuple(str(path) for path in twice if path is not None))
     for name in (*wanted.given.references, *map(str, wanted.given.logs), *wanted.given.named_arms.values()):
         if name == "-":
             raise InputError("-: found with --log, --reference or --arm, expected a file: it is read twice")
     for name in wanted.sources:
-        if is_address(name) or name == "-":
-            continue
-        with opened(Path(name)) as file:
-            if f'"{COLLECTED}"'.encode() in file.read(CUT):
-                raise InputError(f"{name}: found a file of `truedraft collect`, expected what it was made of")
+        if not is_address(name) and name != "-" and is_collected(Path(name)):
+            raise InputError(f"{name}: found a file of `truedraft collect`, expected what it was made of")
 
 
 def _gathered(wanted: Wanted, given: Given) -> Gathered:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from truedraft.cli._collect_logs import lines_of
 from truedraft.cli._diagnose_input import Given
+from truedraft.cli._log_lines import lines_with
 from truedraft.cli._measure_input import is_address, summarise
+from truedraft.cli._slow import told_when_slow
 from truedraft.contract import AcceptanceRecord, acceptance
 from truedraft.measure.sources import Summary
 
+RATE_WORDS = ("prefix cache hit rate", "vllm:prefix_cache_")
 HIT_RATE = re.compile(r"Prefix cache hit rate: (\d{1,3}(?:\.\d{1,3})?)%")
 COUNTER = re.compile(r"vllm:prefix_cache_(queries|hits)(?:_total)?(?:\{[^}]*\})? ([0-9.eE+]+)")
 
@@ -23,19 +24,24 @@ def figures_json(summary: Summary | None, sources: tuple[str, ...], given: Given
         return None
     files = [name for name in sources if not is_address(name) and name != "-"]
     apart = [
-        {"source": name, **_figures(_summary(name, given.width, given.network))}
+        {"source": name, **_figures(_summary(name, given.width, given))}
         for name in (files if len(sources) > 1 else [])
     ]
     return {"pooled": _figures(summary), "sources": apart}
 
 
-def arms_json(arms: Mapping[str, str], network: bool) -> dict[str, Any]:
+def arms_json(given: Given) -> dict[str, Any]:
     """Arm -> figures. Raises `InputError` for a file without any."""
-    return {name: {"source": file, **_figures(_summary(file, None, network))} for name, file in arms.items()}
+    arms = given.named_arms
+    return {name: {"source": file, **_figures(_summary(file, None, given))} for name, file in arms.items()}
 
 
-def _summary(name: str, width: int | None, network: bool) -> Summary:
-    return summarise((name,), only=None, before=None, width=width, network=network, keep_records=True)
+def _summary(name: str, width: int | None, given: Given) -> Summary:
+    with told_when_slow(given.quiet, "reading") as tell:
+        tell(name)
+        return summarise(
+            (name,), only=None, before=None, width=width, network=given.network, keep_records=True
+        )
 
 
 def _figures(summary: Summary) -> dict[str, Any]:
@@ -44,7 +50,7 @@ def _figures(summary: Summary) -> dict[str, Any]:
     return {"K": widths, **{k: v for k, v in summary.to_json().items() if k != "schema"}}
 
 
-def cached_json(summary: Summary | None, sources: tuple[str, ...]) -> dict[str, Any] | None:
+def cached_json(summary: Summary | None, sources: tuple[str, ...], given: Given) -> dict[str, Any] | None:
     """Share of cached prompt tokens and figures with and without, from records; hit rates that sources print.
 
     `None` if no source tells anything: a record of another engine without cached tokens may not know them.
@@ -63,7 +69,7 @@ def cached_json(summary: Summary | None, sources: tuple[str, ...]) -> dict[str, 
             "without_cached": _acceptance([r for r in records if not r.cached_tokens]),
             "with_cached": _acceptance([r for r in records if r.cached_tokens]),
         }
-    if printed := [rate for name in sources if (rate := _hit_rate(name)) is not None]:
+    if printed := [rate for name in sources if (rate := _hit_rate(name, given.quiet)) is not None]:
         out["printed"] = printed
     return out or None
 
@@ -72,12 +78,12 @@ def _acceptance(records: list[AcceptanceRecord]) -> dict[str, Any] | None:
     return acceptance(records).to_json() if records else None
 
 
-def _hit_rate(name: str) -> dict[str, Any] | None:
+def _hit_rate(name: str, quiet: bool) -> dict[str, Any] | None:
     """The last hit rate of a log, or hits / queries of a scrape of vLLM's counters."""
     if is_address(name) or name == "-":
         return None
     last, counts = None, {"queries": 0.0, "hits": 0.0}
-    for _, line in lines_of(Path(name)):
+    for _, line in lines_with(Path(name), RATE_WORDS, quiet=quiet):
         if (found := HIT_RATE.search(line)) is not None:
             last = float(found[1]) / 100
         if (counter := COUNTER.match(line)) is not None:

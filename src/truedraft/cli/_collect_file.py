@@ -52,7 +52,7 @@ def checked_text(report: Mapping[str, Any], identity: Identity, path: Path) -> s
         raise InputError(
             f"{path}: found something private left at {shown:.200}, expected none: not written (our bug)"
         )
-    case_from_json(read["case"], f"{path}#/case")
+    case_from_json(read["case"], str(path), "/case")
     return text
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from truedraft.cli._diagnose_log import BOOT_WORDS
+from truedraft.cli._log_lines import lines_with
 from truedraft.cli._measure_input import is_address
-from truedraft.cli._text_file import opened
 from truedraft.diagnose import catalogue
 from truedraft.formats.engines import read_boot_log
 
-MOST_LINES = 2_000_000
-LINE_BYTES = 2**16
 READ = 12_000
 """Characters of a line that are looked at; the last word is left out where it may be cut."""
 
@@ -27,6 +26,13 @@ TELLING = re.compile(
     r"|aux(?:iliary)?_?(?: hidden)? ?layers?|attention backend|model runner|enable_prefix_caching"
     r"|enforce_eager|cuda ?graph (?:capture|mode)|n_max="
 )
+WORDS = (
+    *("speculative", "server_args", "serverargs(", "non-default args", "llm engine", "version:", "version "),
+    *("detected eagle", "draft model", "dflash", "dspark", "target_layer_ids", "layers", "attention backend"),
+    *("model runner", "enable_prefix_caching", "enforce_eager", "graph", "n_max="),
+)
+"""One of them is in every line that `TELLING` matches, in lower case."""
+
 FIGURES = re.compile(
     r"SpecDecoding metrics|Speculative metrics|Decode batch|draft acceptance =|statistics draft"
 )
@@ -38,14 +44,17 @@ _PROMPT = re.compile(
 _PREFIX = re.compile(r"^.{0,120}?\[[\w.]{1,60}:\d{1,6}\]|^.{0,60}?\d\d:\d\d:\d\d\S{0,20}")
 
 
-def log_lines(names: Iterable[str]) -> list[dict[str, Any]]:
+def log_lines(names: Iterable[str], *, quiet: bool) -> list[dict[str, Any]]:
     """`{"where", "kind", "text"}` of files; `kind`: `layer ids`, a sign of the catalogue, or `config`."""
+    signs = (word for sign in catalogue().lines.values() for word in sign.words)
+    words = tuple(dict.fromkeys((*WORDS, *BOOT_WORDS, *signs)))
     out: list[dict[str, Any]] = []
     seen: set[str] = set()
     for name in dict.fromkeys(names):
         if is_address(name) or name == "-":
             continue
-        for number, line in lines_of(Path(name)):
+        for number, line in lines_with(Path(name), words, quiet=quiet):
+            line = line[:READ]
             kind = _kind(line)
             if kind is None:
                 continue
@@ -76,14 +85,3 @@ def without_prompt(text: str) -> str:
 
 def _whole(line: str) -> str:
     return line if len(line) < READ or " " not in line else line.rpartition(" ")[0]
-
-
-def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines; of long ones the first `READ` characters."""
-    number, inside = 0, False
-    with opened(path) as file:
-        while number < MOST_LINES and (line := file.readline(LINE_BYTES)):
-            if not inside:
-                number += 1
-                yield number, line.decode("utf-8", errors="replace")[:READ]
-            inside = not line.endswith(b"\n")

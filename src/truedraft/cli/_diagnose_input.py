@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from truedraft.checks import Finding, Subject, Usage, run_checks
 from truedraft.cli._check_input import pair_of, prompt_texts
+from truedraft.cli._diagnose_figures import beyond_trained, measured_of
+from truedraft.cli._diagnose_files import (
+    COLLECTED,
+    check_files,
+    collected_report,
+    is_collected,
+    lossless_of,
+    probe_verdicts,
+)
+from truedraft.cli._diagnose_log import Series, boot_lines, signs
 from truedraft.cli._measure_input import is_address, summarise
-from truedraft.cli._text_file import opened
+from truedraft.cli._slow import told_when_slow
 from truedraft.contract import AcceptanceRecord, Contract, InputError
 from truedraft.diagnose.arms import ARMS, of_arm
 from truedraft.diagnose.case import Case, case_from_json
-from truedraft.diagnose.catalogue import catalogue
 from truedraft.diagnose.figures import Measured
-from truedraft.diagnose.trends import Trend, by_time, of_records
-from truedraft.formats._json import parse_object
-from truedraft.formats.engines import find_engines, read_boot_log, read_engine
-from truedraft.measure.sources import Item, Observation, Summary
-
-COLLECTED = "truedraft collect"
-"""`kind` of a collected file."""
-
-MOST_LINES = 2_000_000
-MOST_JSON = 64 * 2**20
-LINE_BYTES = 2**16
+from truedraft.diagnose.trends import Trend, deployments, of_records
+from truedraft.formats.engines import BootLine, find_engines, read_engine
+from truedraft.measure.sources import Summary
 
 
 @dataclass(frozen=True)
@@ -68,22 +67,6 @@ class Given:
         return out
 
 
-@dataclass
-class Series:
-    """Log intervals in order, as (seconds are not known) number, rounds, accepted."""
-
-    cells: list[tuple[float, int, int]] = field(default_factory=list)
-
-    def watch(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Pass the items on and keep the intervals."""
-        for item in items:
-            if isinstance(item, Observation) and item.scope == "interval" and not item.contradiction:
-                bounds = (item.rounds, item.rounds) if item.rounds is not None else item.rounds_between
-                if bounds is not None and item.accepted is not None and bounds[1]:
-                    self.cells.append((float(len(self.cells)), sum(bounds) // 2, item.accepted))
-            yield item
-
-
 @dataclass(frozen=True)
 class Gathered:
     """A case and what it rests on. `contract`: `None` without a pair, or if its files make none."""
@@ -96,9 +79,12 @@ class Gathered:
 
 def gather(sources: tuple[str, ...], given: Given) -> Gathered:
     """Read everything. Raises `InputError` for what cannot be read, and if nothing is given."""
-    collected = _collected(sources)
+    _check_once(sources, given)
+    collected = collected_report(sources)
     if collected is not None:
-        return Gathered(_merged(collected, given), None, None, ())
+        return Gathered(
+            _merged(case_from_json(collected[1]["case"], collected[0], "/case"), given), None, None, ()
+        )
     if not (sources or given.target or given.facts or given.logs or given.probe_file):
         raise InputError(
             "found nothing to go by, expected FILE, --target, --log, --probe or --fact "
@@ -108,22 +94,23 @@ def gather(sources: tuple[str, ...], given: Given) -> Gathered:
         raise InputError("found --draft without --target, expected both")
     if given.target is None and (given.engines or given.overrides or given.weights or given.prompts):
         raise InputError("found --engine, --set, --weights or --prompts without --target, expected the pair")
-    if given.references and given.expect is not None:
-        raise InputError("found --reference and --expect, expected one of them")
-    plain, lossless = _lossless(sources)
+    _check_references(given)
+    lossless = lossless_of(sources)
     series = Series()
-    summary = _summary(sources, given, series) if plain else None
+    summary = _summary(sources, given, series) if sources else None
     records = tuple(summary.records) if summary else ()
-    measured = _measured(summary, ", ".join(sources), given.width) if summary else None
-    width = given.width or (measured.k if measured else None)
-    findings, contract = _checked(given, records, width)
+    measured = measured_of(summary, ", ".join(sources), given.width) if summary else None
+    findings, contract = _checked(given, records, given.width or (measured.k if measured else None))
     expected = _expected(given)
     window = None if contract is None else _window(contract)
+    trained = None if contract is None else contract.get("block.proposals")
     trends = of_records(records, window)
-    if not records and (moved := by_time(series.cells, "log intervals")) is not None:
+    timed = any(trend.question == "uptime" for trend in trends)
+    if not timed and (moved := series.trend()) is not None:
         trends.append(moved)
-    arms, unused = _arms(given, measured)
+    arms, unused = _arms(sources, given, measured)
     trends += arms
+    logs = dict.fromkeys((*(Path(s) for s in sources if not is_address(s) and s != "-"), *given.logs))
     case = Case(
         facts=given.facts,
         findings=tuple(findings),
@@ -132,42 +119,53 @@ def gather(sources: tuple[str, ...], given: Given) -> Gathered:
         measured=measured,
         expected=expected,
         trends=tuple(trends),
-        lines=tuple(_signs((*(Path(s) for s in sources if not is_address(s) and s != "-"), *given.logs))),
-        probe=_probe(given.probe_file),
+        lines=tuple(signs(logs, quiet=given.quiet)),
+        probe=probe_verdicts(given.probe_file),
         contradictions=_contradictions(summary),
         lossless=lossless,
+        beyond=beyond_trained(summary, trained) if summary and isinstance(trained, int) else "",
         where=", ".join(sources),
     )
-    return Gathered(case, contract, summary, (*(summary.warnings if summary else ()), *unused))
+    warnings = [*(summary.warnings if summary else ()), *_mixed(records), *unused]
+    if summary and summary.acceptance.proposed == 0:
+        warnings.append(f"{', '.join(sources):.200}: no draft was proposed: speculation was off")
+    elif sources and measured is None:
+        warnings.append(
+            f"{', '.join(sources):.200}: tells no acceptance length that holds: nothing is compared with it"
+        )
+    return Gathered(case, contract, summary, tuple(warnings))
 
 
-def _collected(sources: tuple[str, ...]) -> Case | None:
-    """The case of a file that `collect` wrote, if the source is one."""
-    found = [name for name in sources if not is_address(name) and name != "-" and _is_collected(Path(name))]
-    if not found:
-        return None
-    if len(sources) > 1:
-        raise InputError(f"{found[0]}: found beside other files, expected a collected file alone")
-    data = _object(Path(found[0]))
-    if data.get("schema") != 1:
-        raise InputError(f"{found[0]}#/schema: found {data.get('schema')!r:.40}, expected 1")
-    if not isinstance(data.get("case"), dict):
-        raise InputError(f"{found[0]}#/case: found {data.get('case')!r:.40}, expected an object")
-    return case_from_json(data["case"], found[0])
+def _check_once(sources: tuple[str, ...], given: Given) -> None:
+    """Refuse stdin where it would be read again, and files that stand for two different things."""
+    again = (*map(str, given.logs), *given.references, *given.named_arms.values())
+    if "-" in again or sources.count("-") > 1:
+        raise InputError("-: found twice, or with --log, --reference or --arm, expected a file")
+    check_files(sources)
+    check_files(tuple(map(str, given.logs)))
+    for option, names in (("--reference", given.references), ("--arm", tuple(given.named_arms.values()))):
+        for name in names:
+            try:
+                check_files((*sources, name))
+            except InputError as error:
+                raise InputError(f"{option} {error}") from None
 
 
-def _is_collected(path: Path) -> bool:
-    with opened(path) as file:
-        head = file.read(400)
-    return f'"{COLLECTED}"'.encode() in head
+def _check_references(given: Given) -> None:
+    if given.references and given.expect is not None:
+        raise InputError("found --reference and --expect, expected one of them")
 
 
-def _object(path: Path) -> dict[str, Any]:
-    with opened(path) as file:
-        data = file.read(MOST_JSON + 1)
-    if len(data) > MOST_JSON:
-        raise InputError(f"{path}: found more than {MOST_JSON} bytes, expected a smaller file")
-    return parse_object(data, str(path))
+def _mixed(records: Sequence[AcceptanceRecord]) -> list[str]:
+    """A warning if the records are of several deployments."""
+    found = deployments(records)
+    if len(found) < 2:
+        return []
+    names = ", ".join(found[:3]) + (" …" if len(found) > 3 else "")
+    return [
+        f"records of {len(found)} deployments ({names}) are pooled and give no trends; "
+        "expected one per call, the others with --arm"
+    ]
 
 
 def _merged(case: Case, given: Given) -> Case:
@@ -178,60 +176,48 @@ def _merged(case: Case, given: Given) -> Case:
             f"{case.where}: found with options about the pair, expected a collected file with --fact, "
             "--probe, --expect or --reference only"
         )
-    names = {fact.partition("=")[0] for fact in given.facts}
-    kept = tuple(fact for fact in case.facts if fact.partition("=")[0] not in names)
+    _check_references(given)
+    names = {fact.partition("=")[0].strip() for fact in given.facts}
+    kept = tuple(fact for fact in case.facts if fact.partition("=")[0].strip() not in names)
     return replace(
         case,
         facts=(*kept, *given.facts),
-        probe=_probe(given.probe_file) or case.probe,
+        probe=probe_verdicts(given.probe_file) or case.probe,
         expected=_expected(given) or case.expected,
     )
 
 
-def _lossless(sources: tuple[str, ...]) -> tuple[bool, tuple[int, int] | None]:
-    """Whether the sources have figures, and what our own run's JSON says about its output."""
-    for name in sources:
-        if not name.endswith(".json") or is_address(name):
-            continue
-        with opened(Path(name)) as file:
-            data = file.read(MOST_JSON)
-        try:
-            found = json.loads(data)
-        except ValueError:
-            continue
-        entry = found.get("lossless") if isinstance(found, dict) else None
-        if isinstance(entry, dict) and isinstance(entry.get("of"), int) and entry["of"]:
-            same = entry.get("identical", 0) + entry.get("ties", 0)
-            return True, (int(same), int(entry["of"]))
-    return bool(sources), None
+def unused_options(given: Given, case: Case) -> list[str]:
+    """Warnings about options that changed nothing."""
+    out = []
+    named = {
+        "thinking": "--thinking",
+        "context": "--context",
+        "temperature": "--temperature",
+        "draft_sampling": "--draft-sampling",
+    }
+    if not case.files and (idle := [n for f, n in named.items() if getattr(given, f) is not None]):
+        out.append(f"{', '.join(idle)}: not used without --target: only `check` takes it")
+    if case.expected is not None and case.measured is None:
+        out.append(f"{case.expected.where}: not used, there is no acceptance length to compare with")
+    return out
 
 
 def _summary(sources: tuple[str, ...], given: Given, series: Series | None) -> Summary:
-    return summarise(
-        sources,
-        only=None,
-        before=None,
-        width=given.width,
-        network=given.network,
-        keep_records=True,
-        watch=None if series is None else series.watch,
-    )
-
-
-def _measured(summary: Summary, where: str, width: int | None) -> Measured | None:
-    """The pooled figures, if they tell τ."""
-    pooled = summary.acceptance
-    tau = pooled.tau
-    if tau is None and pooled.tau_between is not None:
-        tau = sum(pooled.tau_between) / 2
-    if tau is None:
-        return None
-    rounds = pooled.rounds if pooled.rounds is not None else None
-    if rounds is None and pooled.rounds_between is not None:
-        rounds = pooled.rounds_between[0]
-    widths = {k for group in summary.chosen for k in group.pool.widths}
-    k = width or (widths.pop() if len(widths) == 1 else None)
-    return Measured(tau, where, rounds, tuple(pooled.survival), k)
+    for name in sources:
+        if not is_address(name) and name != "-" and series is None and is_collected(Path(name)):
+            raise InputError(f"{name}: found a collected file, expected the figures that it was made of")
+    with told_when_slow(given.quiet, "reading") as tell:
+        tell(", ".join(sources)[:200])
+        return summarise(
+            sources,
+            only=None,
+            before=None,
+            width=given.width,
+            network=given.network,
+            keep_records=True,
+            watch=None if series is None else series.watch,
+        )
 
 
 def _expected(given: Given) -> Measured | None:
@@ -239,7 +225,8 @@ def _expected(given: Given) -> Measured | None:
         return Measured(given.expect, "--expect")
     if not given.references:
         return None
-    found = _measured(_summary(given.references, given, None), ", ".join(given.references), None)
+    names = ", ".join(given.references)
+    found = measured_of(_summary(given.references, given, None), names, None)
     if found is None:
         raise InputError(
             f"{given.references[0]}: found no acceptance length, expected figures with --reference"
@@ -247,17 +234,22 @@ def _expected(given: Given) -> Measured | None:
     return found
 
 
-def _arms(given: Given, base: Measured | None) -> tuple[list[Trend], list[str]]:
+def _arms(sources: tuple[str, ...], given: Given, base: Measured | None) -> tuple[list[Trend], list[str]]:
     """What the arms say, and warnings about those that say nothing."""
     found, unused = [], []
     for name, file in given.named_arms.items():
-        seen = _measured(_summary((file,), replace(given, width=None), None), file, None)
-        if base is None or seen is None:
-            unused.append(f"--arm {name}: found no acceptance length in it and in FILE, nothing to compare")
+        seen = measured_of(_summary((file,), replace(given, width=None), None), file, None)
+        if name not in ARMS:
+            unused.append(f"--arm {name}: answers no question, expected one of {', '.join(ARMS)}")
+        elif seen is None:
+            unused.append(f"--arm {name}: {file} tells no acceptance length, nothing to compare")
+        elif base is None:
+            what = "tells no acceptance length" if sources else "is missing"
+            unused.append(f"--arm {name}: FILE {what}, nothing to compare with")
         elif (trend := of_arm(name, base, seen)) is not None:
             found.append(trend)
         else:
-            unused.append(f"--arm {name}: answers no question, expected one of {', '.join(ARMS)}")
+            unused.append(f"--arm {name}: acceptance per position is missing on one side, nothing to compare")
     return found, unused
 
 
@@ -272,6 +264,7 @@ def _checked(
     if given.target is None:
         return (), None
     releases = dict.fromkeys(engine for text in given.engines for engine in find_engines(text))
+    boot_log: tuple[BootLine, ...] = tuple(boot_lines(given.logs, quiet=given.quiet))
     with pair_of(
         given.target,
         given.draft,
@@ -287,7 +280,7 @@ def _checked(
                 readings=tuple(read_engine(engine, pair, width) for engine in releases) if known else (),
                 usage=Usage(width, given.thinking, given.context, given.temperature, given.draft_sampling),
                 weights=given.weights,
-                boot_log=tuple(read_boot_log(text for path in given.logs for _, text in _lines(path))),
+                boot_log=boot_log,
                 prompts=() if given.prompts is None else prompt_texts(given.prompts),
                 records=records,
             ),
@@ -303,45 +296,4 @@ def _window(contract: Contract) -> int | None:
     return min(windows) if windows else trained if isinstance(trained, int) and trained else None
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines of a log; the beginning of absurdly long ones."""
-    number, inside = 0, False
-    with opened(path) as file:
-        while number < MOST_LINES and (line := file.readline(LINE_BYTES)):
-            if not inside:
-                number += 1
-                yield number, line.decode("utf-8", errors="replace")
-            inside = not line.endswith(b"\n")
-
-
-def _signs(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
-    """Lines that a sign of the catalogue matches; every different text of a sign once."""
-    signs = catalogue().lines.values()
-    seen: set[tuple[str, str]] = set()
-    for path in paths:
-        for number, text in _lines(path):
-            for sign in signs:
-                found = sign.pattern.search(text)
-                if found is not None and (sign.name, found[0]) not in seen and len(seen) < 1000:
-                    seen.add((sign.name, found[0]))
-                    yield f"{path.name}:{number}", text.strip()[:400]
-
-
-def _probe(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    report = _object(path)
-    found = report.get("probe", report)
-    if not isinstance(found, dict) or not isinstance(found.get("axes"), dict):
-        raise InputError(f"{path}#/axes: missing, expected the JSON of `truedraft probe --json`")
-    return {"axes": {axis: {"verdict": _verdict(path, axis, entry)} for axis, entry in found["axes"].items()}}
-
-
-def _verdict(path: Path, axis: str, entry: Any) -> str:
-    verdict = entry.get("verdict") if isinstance(entry, dict) else None
-    if not isinstance(verdict, str):
-        raise InputError(f"{path}#/axes/{axis:.60}/verdict: found {verdict!r:.40}, expected text")
-    return verdict
-
-
-__all__ = ["COLLECTED", "Gathered", "Given", "Trend", "gather"]
+__all__ = ["COLLECTED", "Gathered", "Given", "gather", "unused_options"]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 from collections.abc import Iterator
+from typing import Any
 
 from truedraft.cli._printable import printable
 from truedraft.cli._style import Style
+from truedraft.contract import SCHEMA
 from truedraft.diagnose import NOT_COMPARED, Catalogue, Cause, Diagnosis, Ranked
 
-WIDTH = 110
+WIDTH, NARROWEST = 110, 40
+"""Columns of a page: those of the terminal, within these bounds."""
+
 SHOWN = 3
 """Pieces of evidence per side, and causes in full, that are printed."""
 
@@ -45,7 +50,10 @@ def diagnosis_lines(result: Diagnosis, style: Style) -> Iterator[str]:
 def _output(result: Diagnosis, style: Style) -> str:
     question = result.catalogue.questions["text"]
     if result.output == NOT_COMPARED:
-        return f"{question.title} Nobody says: {question.ask}"
+        good = (
+            "More is accepted than expected, which a broken verifier also does. " if result.too_good else ""
+        )
+        return f"{question.title} Nobody says. {good}To find out: {question.ask}"
     means = question.means[result.output]
     if result.state == "changed output":
         return style.warn(f"{question.title} No: {means}. Acceptance says nothing until that is mended.")
@@ -87,8 +95,9 @@ def _cost(share: float) -> str:
 
 
 def _wrapped(indent: str, text: str, hang: int = 0) -> Iterator[str]:
+    width = min(WIDTH, max(NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns))
     yield from textwrap.wrap(
-        text, WIDTH, initial_indent=indent, subsequent_indent=indent + " " * hang, break_on_hyphens=False
+        text, width, initial_indent=indent, subsequent_indent=indent + " " * hang, break_on_hyphens=False
     ) or [indent]
 
 
@@ -101,3 +110,19 @@ def question_lines(catalogue: Catalogue, style: Style) -> Iterator[str]:
         yield from _wrapped(
             "  ", f"{'find out':18}{question.ask} (about {question.minutes:.0f} min)", hang=18
         )
+
+
+def questions_json(catalogue: Catalogue) -> dict[str, Any]:
+    """The object of `--questions --json`: question -> title, answers with their meaning, how, minutes."""
+    return {
+        "schema": SCHEMA,
+        "questions": {
+            question.name: {
+                "title": question.title,
+                "answers": dict(question.means),
+                "how": question.ask,
+                "minutes": question.minutes,
+            }
+            for question in catalogue.questions.values()
+        },
+    }

@@ -13,7 +13,7 @@ SECONDS = 2.0
 
 
 @contextmanager
-def told_when_slow(quiet: bool) -> Iterator[Callable[[str], None]]:
+def told_when_slow(quiet: bool, doing: str = "fetching") -> Iterator[Callable[[str], None]]:
     """A function that is told what is fetched next; stderr hears of it after `SECONDS`, not before.
 
     On a terminal a line that follows along and vanishes, elsewhere one line for all.
@@ -27,13 +27,13 @@ def told_when_slow(quiet: bool) -> Iterator[Callable[[str], None]]:
             if finished:
                 return
             if not sys.stderr.isatty():
-                print(f"truedraft: fetching {current[0]} …", file=sys.stderr, flush=True)
+                print(f"truedraft: {doing} {current[0]} …", file=sys.stderr, flush=True)
                 return
             from rich.console import Console
             from rich.text import Text
 
-            status = open_line.enter_context(Console(stderr=True).status(Text(f"fetching {current[0]}")))
-            update.append(lambda name: status.update(Text(f"fetching {name}")))
+            status = open_line.enter_context(Console(stderr=True).status(Text(f"{doing} {current[0]}")))
+            update.append(lambda name: status.update(Text(f"{doing} {name}")))
 
     def tell(name: str) -> None:
         with lock:

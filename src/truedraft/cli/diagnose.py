@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -9,6 +10,7 @@ import click
 from truedraft.cli._diagnose_options import case_options
 from truedraft.cli._printable import dumped, printable
 from truedraft.cli._style import Style
+from truedraft.contract import InputError
 
 UNDECIDED = 3
 
@@ -26,24 +28,31 @@ def command(sources: tuple[str, ...], questions: bool, as_json: bool, **options:
     what speaks for and against it; causes that the data do not tell apart come together. Exit codes: 0 one
     cause or group has at least half of the belief, 1 the output changed, 2 bad input, 3 undecided.
     """
-    from truedraft.cli._diagnose_text import diagnosis_lines, question_lines
+    from truedraft.cli._diagnose_text import diagnosis_lines, question_lines, questions_json
     from truedraft.diagnose import catalogue
 
     style = Style.for_stdout()
+    from truedraft.cli._diagnose_input import Given, gather, unused_options
+
+    given = Given(**options)
     if questions:
+        if sources or replace(given, quiet=False) != Given():
+            raise InputError("found --questions with other options, expected it alone or with --json")
+        if as_json:
+            click.echo(dumped(questions_json(catalogue())))
+            return 0
         for line in question_lines(catalogue(), style):
             click.echo(line)
         return 0
-    from truedraft.cli._diagnose_input import Given, gather
     from truedraft.diagnose import diagnose
 
-    found = gather(sources, Given(**options))
+    found = gather(sources, given)
     result = diagnose(
         catalogue(),
         found.case.evidence(catalogue()),
         files=found.case.files,
         engine=found.case.engine,
-        warnings=found.warnings,
+        warnings=(*found.warnings, *unused_options(given, found.case)),
     )
     if as_json:
         click.echo(dumped(result.to_json()))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from truedraft.diagnose.figures import Measured
-from truedraft.diagnose.trends import Part, Trend, falls
+from truedraft.diagnose.parts import Part, falls
+from truedraft.diagnose.trends import Trend
 
 ARMS: dict[str, tuple[str, str, str]] = {
     "other-runner": ("runner", "same", "other-good"),

@@ -10,6 +10,7 @@ from truedraft.checks import SEVERITIES, Finding
 from truedraft.contract import InputError
 from truedraft.diagnose import figures, findings
 from truedraft.diagnose.catalogue import Catalogue
+from truedraft.diagnose.catalogue import catalogue as _catalogue
 from truedraft.diagnose.figures import Measured
 from truedraft.diagnose.infer import Evidence, answered
 from truedraft.diagnose.trends import Trend
@@ -37,6 +38,7 @@ class Case:
     probe: Mapping[str, Any] = field(default_factory=dict)
     contradictions: tuple[str, ...] = ()
     lossless: tuple[int, int] | None = None
+    beyond: str = ""
     where: str = ""
 
     def evidence(self, catalogue: Catalogue) -> list[Evidence]:
@@ -54,6 +56,8 @@ class Case:
         out += findings.of_lines(catalogue, self.lines)
         if self.probe:
             out += findings.of_probe(catalogue, self.probe, "--probe")
+        if self.beyond:
+            out.append(figures.of_width(catalogue, self.beyond, self.where))
         if self.contradictions:
             text = f"misread: {self.contradictions[0]}"
             out.append(answered(catalogue, catalogue.questions["figure"], {"misread": 1.0}, text, self.where))
@@ -78,32 +82,46 @@ class Case:
             "probe": dict(self.probe),
             "contradictions": list(self.contradictions),
             "lossless": None if self.lossless is None else list(self.lossless),
+            "beyond": self.beyond,
         }
 
 
 def _figures_json(seen: Measured | None) -> dict[str, Any] | None:
-    return None if seen is None else {**asdict(seen), "survival": list(seen.survival)}
+    return (
+        None
+        if seen is None
+        else {
+            **asdict(seen),
+            "survival": list(seen.survival),
+            "conditional": list(seen.conditional),
+        }
+    )
 
 
-def case_from_json(data: Mapping[str, Any], where: str) -> Case:
-    """The case of a collected file. Raises `InputError` that names the key, what was found and expected."""
+def case_from_json(data: Mapping[str, Any], name: str, inside: str = "") -> Case:
+    """The case of the collected file `name`; `inside`: its JSON pointer.
+
+    Raises `InputError` that names the key, what was found and expected.
+    """
+    where = f"{name}#{inside}"
     reader = _Reader(data, where)
     lossless = reader.get("lossless", (list, type(None)), None)
     return Case(
-        facts=tuple(reader.texts("facts")),
-        findings=tuple(_finding(entry, f"{where}#/findings/{i}") for i, entry in reader.objects("findings")),
+        facts=_facts(reader.texts("facts"), f"{where}/facts"),
+        findings=tuple(_finding(entry, f"{where}/findings/{i}") for i, entry in reader.objects("findings")),
         files=bool(reader.get("files", (bool,), False)),
         engine=bool(reader.get("engine", (bool,), False)),
-        measured=_measured(reader.get("measured", (dict, type(None)), None), f"{where}#/measured"),
-        expected=_measured(reader.get("expected", (dict, type(None)), None), f"{where}#/expected"),
-        trends=tuple(_trend(entry, f"{where}#/trends/{i}") for i, entry in reader.objects("trends")),
+        measured=_measured(reader.get("measured", (dict, type(None)), None), f"{where}/measured"),
+        expected=_measured(reader.get("expected", (dict, type(None)), None), f"{where}/expected"),
+        trends=tuple(_trend(entry, f"{where}/trends/{i}") for i, entry in reader.objects("trends")),
         lines=tuple(
-            _line(entry, f"{where}#/lines/{i}") for i, entry in enumerate(reader.get("lines", (list,), []))
+            _line(entry, f"{where}/lines/{i}") for i, entry in enumerate(reader.get("lines", (list,), []))
         ),
-        probe=reader.get("probe", (dict,), {}),
+        probe=_probe(reader.get("probe", (dict,), {}), f"{where}/probe"),
         contradictions=tuple(reader.texts("contradictions")),
-        lossless=None if lossless is None else _pair(lossless, f"{where}#/lossless"),
-        where=where,
+        lossless=None if lossless is None else _pair(lossless, f"{where}/lossless"),
+        beyond=reader.get("beyond", (str,), ""),
+        where=name,
     )
 
 
@@ -117,21 +135,21 @@ class _Reader:
         number = isinstance(value, bool) and bool not in kinds
         if not isinstance(value, kinds) or number:
             expected = " or ".join("null" if kind is type(None) else kind.__name__ for kind in kinds)
-            raise InputError(f"{self.where}#/{key}: found {value!r:.60}, expected {expected}")
+            raise InputError(f"{self.where}/{key}: found {value!r:.60}, expected {expected}")
         return value
 
     def texts(self, key: str) -> list[str]:
         values = self.get(key, (list,), [])
         for i, value in enumerate(values):
             if not isinstance(value, str):
-                raise InputError(f"{self.where}#/{key}/{i}: found {value!r:.60}, expected text")
+                raise InputError(f"{self.where}/{key}/{i}: found {value!r:.60}, expected text")
         return list(values)
 
     def objects(self, key: str) -> list[tuple[int, Mapping[str, Any]]]:
         values = self.get(key, (list,), [])
         for i, value in enumerate(values):
             if not isinstance(value, dict):
-                raise InputError(f"{self.where}#/{key}/{i}: found {value!r:.60}, expected an object")
+                raise InputError(f"{self.where}/{key}/{i}: found {value!r:.60}, expected an object")
         return list(enumerate(values))
 
 
@@ -156,32 +174,66 @@ def _finding(entry: Mapping[str, Any], where: str) -> Finding:
     )
 
 
+def _facts(facts: list[str], where: str) -> tuple[str, ...]:
+    try:
+        figures.of_facts(_catalogue(), facts)
+    except InputError as error:
+        raise InputError(f"{where}: {str(error).removeprefix('--fact ')}") from None
+    return tuple(facts)
+
+
+def _probe(report: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    if report:
+        findings.of_probe(_catalogue(), report, where)
+    return report
+
+
+MOST_TAU, MOST_SLOTS, MOST_ROUNDS = 4097.0, 4096, 2**53
+"""As the command line and the readers of figures have them."""
+
+
 def _measured(entry: Mapping[str, Any] | None, where: str) -> Measured | None:
     if entry is None:
         return None
     reader = _Reader(entry, where)
     tau = float(reader.get("tau", (int, float), None))
-    survival = reader.get("survival", (list,), [])
+    survival, conditional = (_shares(reader, key) for key in ("survival", "conditional"))
     for i, share in enumerate(survival):
-        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
-            raise InputError(f"{where}/survival/{i}: found {share!r:.40}, expected a share from 0 to 1")
         if i and share > survival[i - 1]:
             raise InputError(f"{where}/survival/{i}: found {share}, expected at most {survival[i - 1]}")
     rounds, k = (reader.get(key, (int, type(None)), None) for key in ("rounds", "k"))
-    if tau < 1 or (rounds is not None and rounds < 0):
-        raise InputError(f"{where}: found tau {tau} over {rounds} rounds, expected tau >= 1 and rounds >= 0")
-    return Measured(tau, reader.get("where", (str,), where), rounds, tuple(map(float, survival)), k)
+    if not 1 <= tau <= MOST_TAU or not 0 <= (rounds or 0) <= MOST_ROUNDS:
+        raise InputError(
+            f"{where}: found tau {tau:.6g} over {rounds!s:.40} rounds, expected tau from 1 to {MOST_TAU:.0f} "
+            f"and rounds from 0 to {MOST_ROUNDS}"
+        )
+    if max(len(survival), len(conditional)) > MOST_SLOTS or not 0 <= (k or 0) <= MOST_SLOTS:
+        raise InputError(
+            f"{where}: found {max(len(survival), len(conditional))} slots and k {k!s:.40}, "
+            f"expected at most {MOST_SLOTS}"
+        )
+    if sum(survival) > (tau - 1) * 1.01 + 0.06:
+        raise InputError(
+            f"{where}/survival: found a sum of {sum(survival):.3f}, expected at most tau - 1 = {tau - 1:.3f}"
+        )
+    return Measured(tau, reader.get("where", (str,), where), rounds, survival, k, conditional)
+
+
+def _shares(reader: _Reader, key: str) -> tuple[float, ...]:
+    values = reader.get(key, (list,), [])
+    for i, share in enumerate(values):
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+            raise InputError(f"{reader.where}/{key}/{i}: found {share!r:.40}, expected a share from 0 to 1")
+    return tuple(map(float, values))
 
 
 def _trend(entry: Mapping[str, Any], where: str) -> Trend:
-    from truedraft.diagnose.catalogue import catalogue
-
     reader = _Reader(entry, where)
     name, weights = reader.get("question", (str,), ""), reader.get("weights", (dict,), {})
-    question = catalogue().questions.get(name)
+    question = _catalogue().questions.get(name)
     if question is None:
         raise InputError(
-            f"{where}/question: found {name!r:.40}, expected one of {', '.join(catalogue().questions)}"
+            f"{where}/question: found {name!r:.40}, expected one of {', '.join(_catalogue().questions)}"
         )
     for answer, weight in weights.items():
         if answer not in question.values or isinstance(weight, bool) or not isinstance(weight, int | float):

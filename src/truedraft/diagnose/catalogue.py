@@ -77,10 +77,14 @@ class Cause:
 
 @dataclass(frozen=True)
 class LineSign:
-    """A line of an engine's log. `differs`: it speaks only where it is not the same on all ranks."""
+    """A line of an engine's log. `differs`: it speaks only where it is not the same on all ranks.
+
+    `words`: one of them, in lower case, is in every line that `pattern` matches.
+    """
 
     name: str
     pattern: re.Pattern[str]
+    words: tuple[str, ...]
     says: str
     causes: Mapping[str, float]
     background: float
@@ -227,6 +231,7 @@ def catalogue(without: frozenset[str] = frozenset()) -> Catalogue:
         lines[name] = LineSign(
             name,
             re.compile(entry["pattern"]),
+            tuple(entry["words"]),
             entry["says"],
             likely,
             entry["background"],

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
 
 import numpy as np
 
@@ -12,6 +14,9 @@ from truedraft.contract import InputError
 from truedraft.diagnose.catalogue import PUBLISHED_ROUNDS, Catalogue
 from truedraft.diagnose.curve import shape_weights
 from truedraft.diagnose.infer import Evidence, answered
+
+STATED = "--fact"
+"""Where an observation comes from that somebody states."""
 
 DEAD_TAU = 1.1
 """Acceptance length up to which the first draft cannot be accepted more often than one round in ten."""
@@ -28,7 +33,8 @@ class Measured:
     """τ with the standard error of accepted drafts per round, and the curve. `rounds`: `None` if not known.
 
     `survival[i]`: share of rounds that accepted at least i + 1 drafts; empty if not known. `k`: drafts asked
-    for.
+    for. `conditional[i]`: of the rounds that proposed draft i and accepted all before it, the share that
+    accepted it; empty where every round proposed the same number, or nobody knows.
     """
 
     tau: float
@@ -36,6 +42,7 @@ class Measured:
     rounds: int | None = None
     survival: Sequence[float] = ()
     k: int | None = None
+    conditional: Sequence[float] = ()
 
     @property
     def error(self) -> float:
@@ -52,9 +59,10 @@ def of_curve(catalogue: Catalogue, seen: Measured) -> list[Evidence]:
     question = catalogue.questions["curve"]
     if seen.survival:
         rounds = seen.rounds or PUBLISHED_ROUNDS
-        weights = shape_weights(rounds, [round(share * rounds) for share in seen.survival])
         before = (1.0, *seen.survival)
-        ratios = [b / a for a, b in zip(before, seen.survival, strict=False) if a]
+        ratios = list(seen.conditional) or [b / a for a, b in zip(before, seen.survival, strict=False) if a]
+        reached = list(accumulate(seen.conditional, mul)) or seen.survival
+        weights = shape_weights(rounds, [round(share * rounds) for share in reached])
         text = (
             f"{_name(weights)}: accepted {_listed(seen.survival)}, conditional {_listed(ratios)}"
             f" over {seen.rounds if seen.rounds else 'an unknown number of'} rounds"
@@ -102,23 +110,33 @@ def of_expectation(catalogue: Catalogue, seen: Measured, expected: Measured) -> 
     ]
 
 
+NAMED_BY_WIDTH, WIDTH_BY_CHANCE = 0.5, 0.03
+"""P(figures imply more drafts than were trained | they are misread, or were asked for), | something else)."""
+
+
+def of_width(catalogue: Catalogue, text: str, where: str) -> Evidence:
+    """Evidence of a rate and a length that imply more drafts per round than the drafter was trained for."""
+    able = ("too-many-drafts", "misread")
+    likelihood = {name: NAMED_BY_WIDTH if name in able else WIDTH_BY_CHANCE for name in catalogue.causes}
+    return Evidence("width", text, where, likelihood, {})
+
+
 def of_facts(catalogue: Catalogue, facts: Sequence[str]) -> list[Evidence]:
     """Evidence of `QUESTION=ANSWER` as stated. Raises `InputError` for what the catalogue lacks."""
     out: dict[str, Evidence] = {}
     for fact in facts:
-        name, equals, answer = fact.partition("=")
-        question = catalogue.questions.get(name.strip())
+        name, equals, answer = (part.strip() for part in fact.partition("="))
+        question = catalogue.questions.get(name)
         if question is None or not equals:
             known = ", ".join(catalogue.questions)
             raise InputError(
                 f"--fact {fact:.60}: found {name!r:.40}, expected QUESTION=ANSWER with one of {known}"
             )
-        answer = answer.strip()
         if answer not in question.values:
             known = ", ".join(question.values)
             raise InputError(f"--fact {name}: found {answer!r:.40}, expected one of {known}")
         if name in out:
             raise InputError(f"--fact {name}: found twice, expected one answer")
         text = f"{name} {answer}: {question.means[answer]}"
-        out[name] = answered(catalogue, question, {answer: 1.0}, text, "--fact")
+        out[name] = answered(catalogue, question, {answer: 1.0}, text, STATED)
     return list(out.values())

@@ -8,7 +8,7 @@ from typing import Any
 from truedraft.checks import Finding
 from truedraft.contract import InputError
 from truedraft.diagnose.catalogue import Catalogue, Cause
-from truedraft.diagnose.infer import FILES, PROBE, Evidence
+from truedraft.diagnose.infer import FILES, PROBE, READING, Evidence
 
 NAMED: dict[tuple[str, str], tuple[float, float]] = {
     ("error", "certain"): (0.60, 0.02),
@@ -63,7 +63,8 @@ def of_checks(catalogue: Catalogue, findings: Sequence[Finding], engine: bool) -
         text = f"check {finding.code}: {finding.message}"
         out.append(Evidence(FILES, text, finding.where, likelihood, {}))
     silent = {cause.name: 1.0 if cause.name in strongest else _silence(cause, engine) for cause in causes}
-    out.append(Evidence(FILES, "check names nothing about it", "truedraft check", silent, {}))
+    said = "names nothing else" if findings else "found nothing"
+    out.append(Evidence(FILES, f"check {said}", "truedraft check", silent, {}))
     return out
 
 
@@ -144,8 +145,9 @@ def of_lines(catalogue: Catalogue, lines: Iterable[tuple[str, str]]) -> list[Evi
     return out
 
 
-BY_FILES, BY_PROBE = 0.5, 0.15
-"""P(named | the cause) before trying. The probe sees a wrong contract, not an engine that does otherwise."""
+BY_FILES, BY_READING, BY_PROBE = 0.5, 0.3, 0.15
+"""P(named | the cause) before trying. Not every engine's reading is known; the probe sees a wrong contract,
+not an engine that does otherwise."""
 
 
 def experiments(
@@ -158,6 +160,10 @@ def experiments(
         how = "give the pair, so that its files are checked: --target, --draft, --engine"
         checked = {n: c for n, c in catalogue.causes.items() if c.codes}
         out.append((FILES, how, 1.0, _naming(names, checked, BY_FILES)))
+    elif not engine:
+        how = "name the engine that serves the pair, so that its reading is checked: --engine NAME:VERSION"
+        read = {n: c for n, c in catalogue.causes.items() if any(code.startswith("TD4") for code in c.codes)}
+        out.append((READING, how, 1.0, _naming(names, read, BY_READING)))
     probed = {n: c for n, c in catalogue.causes.items() if c.axes}
     out.append(
         (PROBE, "`truedraft probe TARGET DRAFT --json`, then --probe", 5.0, _naming(names, probed, BY_PROBE))

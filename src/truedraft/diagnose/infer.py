@@ -30,7 +30,7 @@ NOTICEABLE = 1.5
 SPOKEN_FOR = 1.0
 """Posterior / prior from which a cause is listed."""
 
-FILES, PROBE = "files", "probe"
+FILES, PROBE, READING = "files", "probe", "reading"
 
 
 @dataclass(frozen=True)

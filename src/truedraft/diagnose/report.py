@@ -9,6 +9,7 @@ from typing import Any, Literal
 from truedraft.contract import SCHEMA
 from truedraft.diagnose import findings
 from truedraft.diagnose.catalogue import Catalogue, Cause
+from truedraft.diagnose.figures import STATED
 from truedraft.diagnose.infer import Evidence, Experiment, Inference, Ranked
 
 State = Literal["leading", "undecided", "changed output"]
@@ -20,6 +21,9 @@ LEADING, LEADING_TOGETHER = 0.5, 0.7
 
 MOST_TOGETHER = 3
 """Causes beyond which a group is no answer, however likely."""
+
+TELLING = 0.1
+"""Share below which no group is worth naming in the verdict."""
 
 LISTED = 0.03
 """Share from which a group is listed."""
@@ -67,21 +71,42 @@ class Diagnosis:
         if self.state == "changed output":
             return (
                 "the output changed: no acceptance figure of this run means anything until that is mended; "
-                f"likeliest: {self.groups[0].causes[0].title}"
+                f"likeliest: {_named(self.groups[0])}"
             )
         if (leader := self.leader) is not None:
-            return f"likely ({leader.share:.0%}): {_titles(leader.causes)}"
+            return f"likely ({leader.share:.0%}): {_titles(leader.causes)}{self._unless}"
         first = [group for group in self.groups if group.causes[0].kind != "unknown"][:3]
         if not first:
             return "undecided: nothing that was said makes any cause likelier"
-        return "undecided between: " + "; ".join(f"{_titles(g.causes)} ({g.share:.0%})" for g in first)
+        if max(group.share for group in first) < TELLING:
+            return "undecided: what is known sets no cause apart"
+        return "undecided between: " + "; ".join(_named(group) for group in first)
+
+    @property
+    def too_good(self) -> bool:
+        """Whether more is accepted than can be, or than was expected, and nobody compared the output."""
+        answers = {item.answer for item in self.evidence}
+        return self.output == NOT_COMPARED and bool(answers & {"above", "saturated"})
+
+    @property
+    def _unless(self) -> str:
+        """What is still open about a leading cause that changes the output."""
+        leader = self.leader
+        verifier = leader is not None and any(cause.kind == "verifier" for cause in leader.causes)
+        return "; nobody compared the output yet" if verifier and self.output == NOT_COMPARED else ""
 
     @property
     def first(self) -> str:
-        """What to do first: the remedy of a leading cause, or the best experiment."""
+        """What to do first: compare an output that may have changed, the remedy of a leading cause, or the
+        best experiment.
+        """
         leader = self.leader
         if self.state == "changed output":
-            return self.groups[0].causes[0].remedy
+            likeliest = self.groups[0]
+            sure = len(likeliest.causes) == 1 or not self.experiments
+            return likeliest.causes[0].remedy if sure else self.experiments[0].ask
+        if self._unless or self.too_good:
+            return f"compare the output: {self.catalogue.questions['text'].ask}"
         if leader is not None and len(leader.causes) == 1:
             return leader.causes[0].remedy
         return self.experiments[0].ask if self.experiments else self.groups[0].causes[0].remedy
@@ -121,6 +146,15 @@ def _titles(causes: Sequence[Cause]) -> str:
     return shown + (f" or {len(causes) - 3} more" if len(causes) > 3 else "")
 
 
+def _named(group: Ranked) -> str:
+    """A group in a sentence: the title of one cause, the names of several."""
+    if len(group.causes) == 1:
+        return f"{group.causes[0].title} ({group.share:.0%})"
+    names = [cause.name for cause in group.causes]
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{', '.join(names[:3])}{more} (not told apart, {group.share:.0%} together)"
+
+
 def _group_json(group: Ranked) -> dict[str, Any]:
     return {
         "share": round(group.share, 4),
@@ -155,8 +189,8 @@ def diagnose(
 ) -> Diagnosis:
     """Rank the causes. `files`: the pair's files were checked, `engine`: with an engine's reading of them.
 
-    One answer per question: of several, those computed from data win over facts as stated, and if they
-    disagree a warning says so.
+    One answer per question. What was computed from data wins over facts as stated if it excludes them, and a
+    warning says so; else the fact, which is the sharper one, stands. That the output changed always stands.
     """
     kept, said = _settled(evidence)
     inference = Inference(catalogue, kept)
@@ -171,16 +205,29 @@ def diagnose(
     )
 
 
+EXCLUDED = 0.05
+"""Weight of an answer below which the data speak against it."""
+
+
 def _settled(evidence: Sequence[Evidence]) -> tuple[list[Evidence], list[str]]:
-    """One piece of evidence per question, computed before stated, and a warning where they disagree."""
-    kept: dict[str, Evidence] = {}
-    out, warnings = [], []
-    for item in sorted(evidence, key=lambda entry: entry.where == "--fact"):
-        if not item.answers:
+    """One piece of evidence per question, and a warning where several disagree."""
+    kept: dict[str, int] = {}
+    out: list[Evidence] = []
+    warnings = []
+    for item in sorted(evidence, key=lambda entry: entry.where == STATED):
+        at = kept.get(item.question) if item.answers else None
+        if at is None:
+            if item.answers:
+                kept[item.question] = len(out)
             out.append(item)
-        elif item.question not in kept:
-            kept[item.question] = item
-            out.append(item)
-        elif kept[item.question].answer != item.answer:
-            warnings.append(f"{item.where}: {item.text}: not used, {kept[item.question].text}")
+            continue
+        before = out[at]
+        changed = item.question == "text" and before.answer == "equal" != item.answer
+        fits = item.where == STATED and before.answers.get(item.answer, 0.0) >= EXCLUDED
+        if before.answer == item.answer and not fits:
+            continue
+        used, idle = (item, before) if changed or fits else (before, item)
+        out[at] = used
+        if before.answer != item.answer:
+            warnings.append(f"{idle.where}: {idle.text}: not used, {used.text} ({used.where})")
     return out, warnings

@@ -1,39 +1,28 @@
 """What acceptance depends on, from acceptance records: context, cached tokens, batch, time, temperature, k.
 
-Two parts of the records are compared by δ = log(a_far / a_near), a = accepted drafts per round, with a
-standard error from prompts as clusters (delta method for a ratio of sums). The weight of `flat` is the
-density of δ at 0, of `falls` its mean over falls from 10 % to nearly everything; both with 3 % of unevenness
-that needs no cause.
+Two parts of the records are compared as `parts.py` says, with prompts as clusters.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from truedraft.contract import AcceptanceRecord
+from truedraft.diagnose.parts import FEWEST_CLUSTERS, Cell, Part, falls, parts_of
 
-UNEVEN = 0.03
-FEWEST_CLUSTERS, FEWEST_ROUNDS = 3, 40
-FALLS = np.linspace(-0.1, -3.0, 59)
 LEAST_RATIO = 2.0
 """Contexts, in tokens, whose medians differ less than this say nothing about length."""
 
 HOUR = 3600.0
+"""Seconds from which a log or a run says anything about the time since the start."""
+
+BLOCKS = 8
+"""Stretches of a third of a log: neighbouring intervals serve the same requests."""
 
 Weights = dict[str, float]
-
-
-@dataclass(frozen=True)
-class Part:
-    """Accepted drafts per round of some records, and the standard error of its logarithm."""
-
-    mean: float
-    error: float
-    rounds: int
 
 
 @dataclass(frozen=True)
@@ -45,43 +34,15 @@ class Trend:
     text: str
 
 
-def part_of(cells: Iterable[tuple[str, int, int]]) -> Part | None:
-    """From (cluster, rounds, accepted); `None` if they are too few."""
-    sums: dict[str, list[int]] = {}
-    for cluster, rounds, accepted in cells:
-        entry = sums.setdefault(cluster, [0, 0])
-        entry[0] += rounds
-        entry[1] += accepted
-    table = np.array(list(sums.values()), dtype=float).reshape(-1, 2)
-    total = table.sum(0)
-    if len(table) < FEWEST_CLUSTERS or total[0] < FEWEST_ROUNDS:
-        return None
-    mean = (total[1] + 0.5) / (total[0] + 0.5)
-    spread = table[:, 1] - mean * table[:, 0]
-    count = len(table)
-    error = math.sqrt(float((spread**2).sum()) * count / (count - 1)) / total[0]
-    floor = math.sqrt(mean / total[0])  # clusters that agree by chance
-    return Part(float(mean), max(error, floor) / float(mean), int(total[0]))
+def _prompt(record: AcceptanceRecord) -> str:
+    return record.prompt_id or record.request_id
 
 
-def _density(delta: float, at: float, error: float) -> float:
-    return math.exp(-0.5 * ((delta - at) / error) ** 2) / error
-
-
-def falls(near: Part, far: Part) -> tuple[float, float]:
-    """Weights of (flat, falls), not normalised."""
-    delta = math.log(far.mean / near.mean)
-    error = math.sqrt(near.error**2 + far.error**2 + UNEVEN**2)
-    falling = float(np.mean([_density(delta, at, error) for at in FALLS]))
-    return _density(min(delta, 0.0), 0.0, error) + 1e-12, falling + 1e-12
-
-
-def _cells(records: Iterable[AcceptanceRecord]) -> list[tuple[str, int, int]]:
+def _cells(records: Iterable[AcceptanceRecord]) -> list[Cell]:
     out = []
     for record in records:
-        rounds = sum(record.table.values())
-        accepted = sum(a * n for (_, a), n in record.table.items())
-        out.append((record.prompt_id or record.request_id, rounds, accepted))
+        table = record.table
+        out.append((_prompt(record), sum(table.values()), sum(a * n for (_, a), n in table.items())))
     return out
 
 
@@ -92,22 +53,32 @@ def _compared(
     names: tuple[str, str],
     answers: tuple[str, str] = ("flat", "falls"),
 ) -> Trend | None:
-    one, other = part_of(_cells(near)), part_of(_cells(far))
-    if one is None or other is None:
+    found = parts_of(_cells(near), _cells(far))
+    if found is None:
         return None
+    one, other = found
     flat, fall = falls(one, other)
-    text = f"τ {1 + one.mean:.2f} {names[0]}, {1 + other.mean:.2f} {names[1]}"
+    text = f"τ {1 + one.mean:.2f} {names[0]}, {1 + other.mean:.2f} {names[1]} {_basis(one, other)}"
     return Trend(question, {answers[0]: flat, answers[1]: fall}, text)
+
+
+def _basis(one: Part, other: Part) -> str:
+    """How many prompts the two figures rest on."""
+    both = len(one.pull.keys() & other.pull.keys())
+    if both == one.clusters == other.clusters:
+        return f"(the same {both} prompts)"
+    shared = f", {both} of them in both" if both else ""
+    return f"({one.clusters} and {other.clusters} prompts{shared})"
 
 
 def by_cached(records: Sequence[AcceptanceRecord]) -> Trend | None:
     """Requests without cached tokens against those with; the same prompts if enough came both ways."""
     cold = [r for r in records if not r.cached_tokens]
     warm = [r for r in records if r.cached_tokens]
-    both = {r.prompt_id for r in cold} & {r.prompt_id for r in warm}
+    both = {_prompt(r) for r in cold} & {_prompt(r) for r in warm}
     if len(both) >= FEWEST_CLUSTERS:
-        cold = [r for r in cold if r.prompt_id in both]
-        warm = [r for r in warm if r.prompt_id in both]
+        cold = [r for r in cold if _prompt(r) in both]
+        warm = [r for r in warm if _prompt(r) in both]
     elif warm:  # cached prompts are longer: compare like with like
         least = float(np.quantile([r.prompt_tokens for r in warm], 0.1))
         cold = [r for r in cold if r.prompt_tokens >= least]
@@ -167,46 +138,59 @@ def by_width(records: Sequence[AcceptanceRecord]) -> Trend | None:
     widths = sorted({r.K for r in records if r.K})
     if len(widths) < 2:
         return None
-    few, many = (part_of(_first(r) for r in records if k == r.K) for k in (widths[0], widths[-1]))
-    if few is None or many is None:
+    at_few, at_many = ([_first(r) for r in records if k == r.K] for k in (widths[0], widths[-1]))
+    found = parts_of(at_few, at_many)
+    if found is None:
         return None
+    few, many = found
     same, better = falls(few, many)
-    text = f"first draft accepted {few.mean:.0%} at k = {widths[0]}, {many.mean:.0%} at k = {widths[-1]}"
+    at = [f"{part.mean:.0%} at k = {k}" for part, k in ((few, widths[0]), (many, widths[-1]))]
+    text = f"first draft accepted {at[0]}, {at[1]} {_basis(few, many)}"
     return Trend("k", {"same": same, "fewer-better": better}, text)
 
 
-def _first(record: AcceptanceRecord) -> tuple[str, int, int]:
+def _first(record: AcceptanceRecord) -> Cell:
     table = record.table
     offered = sum(n for (p, _), n in table.items() if p)
-    return record.prompt_id or record.request_id, offered, sum(n for (_, a), n in table.items() if a)
+    return _prompt(record), offered, sum(n for (_, a), n in table.items() if a)
 
 
 def by_output(records: Sequence[AcceptanceRecord]) -> Trend | None:
-    """The first half of each answer's rounds against the last half."""
+    """The first half of each answer's rounds against the last half, without the round that the end cuts."""
     early, late = [], []
     for record in records:
-        half = len(record.accepted) // 2
+        accepted = record.accepted[:-1]
+        half = len(accepted) // 2
         if half >= 4:
-            name = record.prompt_id or record.request_id
-            early.append((name, half, sum(record.accepted[:half])))
-            late.append((name, half, sum(record.accepted[-half:])))
-    one, other = part_of(early), part_of(late)
-    if one is None or other is None:
+            early.append((_prompt(record), half, sum(accepted[:half])))
+            late.append((_prompt(record), half, sum(accepted[-half:])))
+    found = parts_of(early, late)
+    if found is None:
         return None
+    one, other = found
     flat, fall = falls(one, other)
-    text = f"τ {1 + one.mean:.2f} in the first half of the answers, {1 + other.mean:.2f} in the last"
+    halves = f"{1 + one.mean:.2f} in the first half of the answers, {1 + other.mean:.2f} in the last"
+    text = f"τ {halves} {_basis(one, other)}"
     return Trend("generated", {"flat": flat, "falls": fall}, text)
 
 
-def by_time(cells: Sequence[tuple[float, int, int]], unit: str) -> Trend | None:
-    """(time, rounds, accepted) in order: the first third against the last, and a step against a slope."""
+def by_time(cells: Sequence[tuple[float, str, int, int]], unit: str) -> Trend | None:
+    """(time, prompt, rounds, accepted) in order: the first third against the last, a step against a slope.
+
+    Prompts that are not known ("") are replaced by stretches of time.
+    """
     third = len(cells) // 3
     if third < FEWEST_CLUSTERS:
         return None
-    named = [(str(i), rounds, accepted) for i, (_, rounds, accepted) in enumerate(cells)]
-    near, far = part_of(named[:third]), part_of(named[-third:])
-    if near is None or far is None:
+    parts = []
+    for begin in (0, len(cells) - third):
+        part = cells[begin : begin + third]
+        named = [(name or f"{begin} {i * BLOCKS // third}", n, a) for i, (_, name, n, a) in enumerate(part)]
+        parts.append(named)
+    found = parts_of(parts[0], parts[1])
+    if found is None:
         return None
+    near, far = found
     flat, fall = falls(near, far)
     step, slope = _misfits(cells)
     total = step + slope
@@ -217,27 +201,34 @@ def by_time(cells: Sequence[tuple[float, int, int]], unit: str) -> Trend | None:
     return Trend("uptime", {"flat": flat, "steps": fall * share, "declines": fall * (1 - share)}, text)
 
 
-def _misfits(cells: Sequence[tuple[float, int, int]]) -> tuple[float, float]:
+def _misfits(cells: Sequence[tuple[float, str, int, int]]) -> tuple[float, float]:
     """Weighted squares left by the best single step, and by the best line over time."""
-    time = np.array([cell[0] for cell in cells])
-    weight = np.array([cell[1] for cell in cells], dtype=float)
-    value = np.array([cell[2] / max(cell[1], 1) for cell in cells])
-    best = math.inf
-    for at in range(2, len(cells) - 1):
-        left = np.average(value[:at], weights=weight[:at] + 1e-9)
-        right = np.average(value[at:], weights=weight[at:] + 1e-9)
-        fitted = np.where(np.arange(len(cells)) < at, left, right)
-        best = min(best, float((weight * (value - fitted) ** 2).sum()))
-    centred = time - np.average(time, weights=weight + 1e-9)
-    mean = np.average(value, weights=weight + 1e-9)
+    used = [(time, rounds, accepted / rounds) for time, _, rounds, accepted in cells if rounds]
+    time, weight, value = (np.array(column, dtype=float) for column in zip(*used, strict=True))
+    all_squares = float((weight * value**2).sum())
+    sums, weights = np.cumsum(weight * value), np.cumsum(weight)
+    left, before = sums[1:-2], weights[1:-2]
+    explained = left**2 / before + (sums[-1] - left) ** 2 / (weights[-1] - before)
+    best = max(all_squares - float(explained.max(initial=0.0)), 0.0)
+    centred = time - np.average(time, weights=weight)
+    mean = float(sums[-1] / weights[-1])
     below = float((weight * centred**2).sum())
     slope = float((weight * centred * (value - mean)).sum()) / below if below else 0.0
     line = float((weight * (value - mean - slope * centred) ** 2).sum())
     return best, line
 
 
+def deployments(records: Iterable[AcceptanceRecord]) -> list[str]:
+    """What served the records, in words; of more than one a difference says nothing about the rest."""
+    seen = {(r.arm, r.engine, r.version, r.runner, r.contract_hash): None for r in records}
+    return [" ".join(part for part in entry if part) or "unnamed" for entry in seen]
+
+
 def of_records(records: Sequence[AcceptanceRecord], window: int | None = None) -> list[Trend]:
-    """Every question that these records answer."""
+    """Every question that these records answer; none if they are of several deployments."""
+    if len(deployments(records)) > 1:
+        return []
+    records = [r for r in records if any(proposed for proposed, _ in r.table)]
     simple: tuple[Callable[[Sequence[AcceptanceRecord]], Trend | None], ...] = (
         by_cached,
         by_batch,
@@ -248,6 +239,6 @@ def of_records(records: Sequence[AcceptanceRecord], window: int | None = None) -
     found = [rule(records) for rule in simple] + [by_context(records, window)]
     timed = sorted((r for r in records if r.started), key=lambda r: r.started)
     if timed and timed[-1].started - timed[0].started >= HOUR:
-        cells = [(r.started, n, a) for r, (_, n, a) in zip(timed, _cells(timed), strict=True)]
+        cells = [(r.started, *cell) for r, cell in zip(timed, _cells(timed), strict=True)]
         found.append(by_time(cells, "requests"))
     return [trend for trend in found if trend is not None]
