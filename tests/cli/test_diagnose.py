@@ -296,3 +296,33 @@ def test_the_page_fits_the_terminal(
     widest = max(len(line) for line in capsys.readouterr().out.splitlines())
     assert widest <= max(int(columns), 40) + 20  # words are not broken
     assert widest <= 120
+
+
+def test_a_like_reference_acquits_the_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Story of a newcomer: wrong taps, a good run of the same prompts, the pair at hand."""
+    files = {"good": [], "bad": ["--set", "taps.layers=1,4,7"]}
+    for name, more in files.items():
+        argv = ["run", "tiny/dflash", *more, "--max-new-tokens", "48", "--records", str(tmp_path / name)]
+        assert main([*argv, "--quiet"]) == 0
+    capsys.readouterr()
+    given = [str(tmp_path / "bad"), "--reference", str(tmp_path / "good"), "--target", "tiny/dflash"]
+    _, found = said(capsys, *given)
+    texts = " ".join(o["text"] for o in found["observations"])  # type: ignore[attr-defined]
+    assert "the reference ran the same prompts" in texts
+    assert "other contracts" in texts
+    heads = [g["causes"][0]["kind"] for g in found["causes"][:3]]  # type: ignore[index]
+    assert "not-a-bug" not in heads
+    assert found["next"][0]["experiment"] == "probe"  # type: ignore[index]
+    _, again = said(capsys, *given, "--set", "taps.layers=1,4,7")
+    assert again["causes"][0]["causes"][0]["name"] == "taps"  # type: ignore[index]
+    assert "--set has taps.layers 1,4,7, the files 0,3,6" in str(again["observations"])
+
+
+def test_a_probe_says_the_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "probe.json"
+    entry = {"verdict": "contradicted", "value": [1, 4, 7], "best": [0, 3, 6]}
+    report.write_text(json.dumps({"axes": {"taps.layers": entry}}))
+    _, found = said(capsys, "--probe", str(report))
+    assert "[0, 3, 6], not [1, 4, 7]" in found["observations"][0]["text"]  # type: ignore[index]
+    first = "correct taps.layers: the weights were trained with [0, 3, 6]"
+    assert found["verdict"]["first"] == first  # type: ignore[index]

@@ -102,14 +102,14 @@ def probe_verdicts(path: Path | None) -> dict[str, Any]:
         raise InputError(f"{path}#/probe: found null, expected the JSON of `truedraft probe --json`")
     if not isinstance(found, dict) or not isinstance(found.get("axes"), dict):
         raise InputError(f"{path}#/axes: missing, expected the JSON of `truedraft probe --json`")
-    return {"axes": {axis: {"verdict": _verdict(path, axis, entry)} for axis, entry in found["axes"].items()}}
+    return {"axes": {axis: _verdict(path, axis, entry) for axis, entry in found["axes"].items()}}
 
 
-def _verdict(path: Path, axis: str, entry: Any) -> str:
+def _verdict(path: Path, axis: str, entry: Any) -> dict[str, Any]:
     verdict = entry.get("verdict") if isinstance(entry, dict) else None
     if not isinstance(verdict, str):
         raise InputError(f"{path}#/axes/{axis:.60}/verdict: found {verdict!r:.40}, expected text")
-    return verdict
+    return {"verdict": verdict, "value": entry.get("value"), "best": entry.get("best")}
 
 
 def lossless_of(sources: tuple[str, ...]) -> tuple[int, int] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,13 +18,15 @@ from truedraft.cli._diagnose_files import (
     probe_verdicts,
 )
 from truedraft.cli._diagnose_log import Series, boot_lines, signs
+from truedraft.cli._diagnose_reference import other_contract, same_prompts
 from truedraft.cli._measure_input import is_address, summarise
 from truedraft.cli._slow import told_when_slow
-from truedraft.contract import AcceptanceRecord, Contract, InputError
+from truedraft.contract import AcceptanceRecord, Contract, InputError, diff, format_value
 from truedraft.diagnose.arms import ARMS, of_arm
 from truedraft.diagnose.case import Case, case_from_json
 from truedraft.diagnose.figures import Measured
 from truedraft.diagnose.trends import Trend, deployments, of_records
+from truedraft.formats import inspect
 from truedraft.formats.engines import BootLine, find_engines, read_engine
 from truedraft.measure.sources import Summary
 
@@ -101,7 +103,7 @@ def gather(sources: tuple[str, ...], given: Given) -> Gathered:
     records = tuple(summary.records) if summary else ()
     measured = measured_of(summary, ", ".join(sources), given.width) if summary else None
     findings, contract = _checked(given, records, given.width or (measured.k if measured else None))
-    expected = _expected(given)
+    expected, others = _expected(given)
     window = None if contract is None else _window(contract)
     trained = None if contract is None else contract.get("block.proposals")
     trends = of_records(records, window)
@@ -123,6 +125,10 @@ def gather(sources: tuple[str, ...], given: Given) -> Gathered:
         probe=probe_verdicts(given.probe_file),
         contradictions=_contradictions(summary),
         lossless=lossless,
+        differences=tuple(_differences(given)),
+        alike=same_prompts(records, others),
+        contracts=other_contract(records, others),
+        own={record.engine for record in records} == {"truedraft"},
         beyond=beyond_trained(summary, trained) if summary and isinstance(trained, int) else "",
         where=", ".join(sources),
     )
@@ -183,7 +189,7 @@ def _merged(case: Case, given: Given) -> Case:
         case,
         facts=(*kept, *given.facts),
         probe=probe_verdicts(given.probe_file) or case.probe,
-        expected=_expected(given) or case.expected,
+        expected=_expected(given)[0] or case.expected,
     )
 
 
@@ -220,18 +226,33 @@ def _summary(sources: tuple[str, ...], given: Given, series: Series | None) -> S
         )
 
 
-def _expected(given: Given) -> Measured | None:
+def _differences(given: Given) -> Iterator[tuple[str, str]]:
+    """Axes that `--set` gives another value than the files do, and how."""
+    if given.target is None or not given.overrides or given.network:
+        return
+    stated, changed = (inspect(given.target, given.draft, o).contract for o in ((), given.overrides))
+    if stated is not None and changed is not None:
+        for change in diff(stated, changed):
+            now, was = (
+                format_value(s.value) if s.state == "value" else s.state for s in (change.right, change.left)
+            )
+            yield change.axis, f"--set has {change.axis} {now}, the files {was}"
+
+
+def _expected(given: Given) -> tuple[Measured | None, tuple[AcceptanceRecord, ...]]:
+    """What is expected, and the records that it comes from, if it comes from records."""
     if given.expect is not None:
-        return Measured(given.expect, "--expect")
+        return Measured(given.expect, "--expect"), ()
     if not given.references:
-        return None
+        return None, ()
     names = ", ".join(given.references)
-    found = measured_of(_summary(given.references, given, None), names, None)
+    summary = _summary(given.references, given, None)
+    found = measured_of(summary, names, None)
     if found is None:
         raise InputError(
             f"{given.references[0]}: found no acceptance length, expected figures with --reference"
         )
-    return found
+    return found, tuple(summary.records)
 
 
 def _arms(sources: tuple[str, ...], given: Given, base: Measured | None) -> tuple[list[Trend], list[str]]:

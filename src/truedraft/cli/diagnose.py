@@ -52,6 +52,7 @@ def command(sources: tuple[str, ...], questions: bool, as_json: bool, **options:
         found.case.evidence(catalogue()),
         files=found.case.files,
         engine=found.case.engine,
+        own=found.case.own,
         warnings=(*found.warnings, *unused_options(given, found.case)),
     )
     if as_json:

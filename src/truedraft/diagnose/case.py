@@ -24,7 +24,9 @@ class Case:
     whether with an engine's reading. `measured`, `expected`: figures of the deployment, and what it should
     do. `trends`: from records. `lines`: (where, text) of log lines that a sign of the catalogue matches.
     `probe`: the JSON of a probe. `contradictions`: figures of the sources that exclude each other.
-    `lossless`: (identical or tied, compared) prompts of a run that compared its output.
+    `lossless`: (identical or tied, compared) prompts of a run that compared its output. `differences`: (axis,
+    how) that the deployment's contract is not the files'. `alike`: the expectation is of the same prompts at
+    the same k; `contracts`: how the contracts of both differ. `own`: the figures are of truedraft's engine.
     """
 
     facts: tuple[str, ...] = ()
@@ -39,6 +41,10 @@ class Case:
     contradictions: tuple[str, ...] = ()
     lossless: tuple[int, int] | None = None
     beyond: str = ""
+    differences: tuple[tuple[str, str], ...] = ()
+    alike: bool = False
+    contracts: str = ""
+    own: bool = False
     where: str = ""
 
     def evidence(self, catalogue: Catalogue) -> list[Evidence]:
@@ -50,6 +56,10 @@ class Case:
             out += figures.of_curve(catalogue, self.measured)
             if self.expected is not None:
                 out += figures.of_expectation(catalogue, self.measured, self.expected)
+                out += figures.of_definition(catalogue, self.measured, self.expected)
+                where = self.expected.where
+                out += findings.of_reference(catalogue, self.alike, self.contracts, where)
+        out += findings.of_differences(catalogue, self.differences)
         for trend in self.trends:
             question = catalogue.questions[trend.question]
             out.append(answered(catalogue, question, trend.weights, trend.text, self.where or "records"))
@@ -83,6 +93,10 @@ class Case:
             "contradictions": list(self.contradictions),
             "lossless": None if self.lossless is None else list(self.lossless),
             "beyond": self.beyond,
+            "differences": [list(entry) for entry in self.differences],
+            "alike": self.alike,
+            "contracts": self.contracts,
+            "own": self.own,
         }
 
 
@@ -121,6 +135,13 @@ def case_from_json(data: Mapping[str, Any], name: str, inside: str = "") -> Case
         contradictions=tuple(reader.texts("contradictions")),
         lossless=None if lossless is None else _pair(lossless, f"{where}/lossless"),
         beyond=reader.get("beyond", (str,), ""),
+        differences=tuple(
+            _line(entry, f"{where}/differences/{i}")
+            for i, entry in enumerate(reader.get("differences", (list,), []))
+        ),
+        alike=bool(reader.get("alike", (bool,), False)),
+        contracts=reader.get("contracts", (str,), ""),
+        own=bool(reader.get("own", (bool,), False)),
         where=name,
     )
 

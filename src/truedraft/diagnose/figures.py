@@ -110,6 +110,15 @@ def of_expectation(catalogue: Catalogue, seen: Measured, expected: Measured) -> 
     ]
 
 
+def of_definition(catalogue: Catalogue, seen: Measured, expected: Measured) -> list[Evidence]:
+    """Evidence of counts on both sides of a comparison: then the figures are what they are taken for."""
+    if not seen.rounds or not expected.rounds:
+        return []
+    text = f"as-defined: 1 + accepted drafts / rounds, {seen.rounds} rounds against {expected.rounds}"
+    question = catalogue.questions["figure"]
+    return [answered(catalogue, question, {"as-defined": 0.97, "misread": 0.03}, text, seen.where)]
+
+
 NAMED_BY_WIDTH, WIDTH_BY_CHANCE = 0.5, 0.03
 """P(figures imply more drafts than were trained | they are misread, or were asked for), | something else)."""
 

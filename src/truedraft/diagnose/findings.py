@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -81,6 +82,57 @@ def _silence(cause: Cause, engine: bool) -> float:
     return UNNAMED
 
 
+def _named_axis(catalogue: Catalogue, axis: str, likely: float, chance: float) -> dict[str, float]:
+    return {name: likely if axis in cause.axes else chance for name, cause in catalogue.causes.items()}
+
+
+def _shown(value: object) -> str:
+    """A value of a probe's JSON in a line; empty for none."""
+    return "" if value is None else json.dumps(value)[:80].replace('"', "")
+
+
+DIFFERS, DIFFERS_BY_CHANCE = 0.85, 0.03
+"""P(a stated difference of contracts concerns the cause's axes | the cause), | something else)."""
+
+OTHER_CONTRACT, SAME_OR_NOT = 0.9, 0.15
+"""P(run and reference have different contracts | a broken convention), | something else)."""
+
+EXPLAINED, UNEXPLAINED = 0.9, 0.05
+"""P(the same prompts do worse than in the reference | a cause in the deployment), | a cause in the text)."""
+
+IN_THE_TEXT = (
+    *("template", "weak-drafter", "domain", "random-prompts", "misread", "k-too-large", "long-answer"),
+)
+"""Causes that act on both sides where both ran the same prompts at the same k."""
+
+
+def of_differences(catalogue: Catalogue, differences: Iterable[tuple[str, str]]) -> list[Evidence]:
+    """Evidence of (axis, in words how the contract differs from what the files say)."""
+    return [
+        Evidence(FILES, f"contract: {text}", "--set", named, {})
+        for axis, text in differences
+        for named in [_named_axis(catalogue, axis, DIFFERS, DIFFERS_BY_CHANCE)]
+    ]
+
+
+def of_reference(catalogue: Catalogue, alike: bool, contracts: str, where: str) -> list[Evidence]:
+    """Evidence of a reference. `alike`: it ran the same prompts at the same k; `contracts`: in words, if the
+    two ran under different contracts.
+    """
+    out = []
+    if alike:
+        likelihood = {name: UNEXPLAINED if name in IN_THE_TEXT else EXPLAINED for name in catalogue.causes}
+        text = "the reference ran the same prompts, rendered to as many tokens, at the same k"
+        out.append(Evidence("reference", text, where, likelihood, {}))
+    if contracts:
+        likelihood = {
+            name: OTHER_CONTRACT if cause.kind == "convention" else SAME_OR_NOT
+            for name, cause in catalogue.causes.items()
+        }
+        out.append(Evidence("reference", contracts, where, likelihood, {}))
+    return out
+
+
 def of_probe(catalogue: Catalogue, report: Mapping[str, Any], where: str) -> list[Evidence]:
     """Evidence of `truedraft probe --json` or of the same object inside `doctor --json`.
 
@@ -99,16 +151,13 @@ def of_probe(catalogue: Catalogue, report: Mapping[str, Any], where: str) -> lis
     out = []
     for axis, verdict in verdicts.items():
         if verdict == "contradicted":
-            likelihood = {
-                name: CONTRADICTED
-                if axis in cause.axes
-                else TRAINED_SO
-                if name == "training-mismatch"
-                else BY_CHANCE
-                for name, cause in catalogue.causes.items()
-            }
+            likelihood = _named_axis(catalogue, axis, CONTRADICTED, BY_CHANCE)
+            likelihood["training-mismatch"] = TRAINED_SO
+            value, best = (_shown(axes[axis].get(key)) for key in ("value", "best"))
             text = f"probe: the weights contradict {axis} as the contract has it"
-            out.append(Evidence(PROBE, text, where, likelihood, {}))
+            text += f": {best}, not {value}" if best and value else ""
+            remedy = f"correct {axis}: the weights were trained with {best}" if best else ""
+            out.append(Evidence(PROBE, text, where, likelihood, {}, remedy))
     supported = {axis for axis, verdict in verdicts.items() if verdict == "supported"}
     if supported:
         likelihood = {
@@ -145,13 +194,13 @@ def of_lines(catalogue: Catalogue, lines: Iterable[tuple[str, str]]) -> list[Evi
     return out
 
 
-BY_FILES, BY_READING, BY_PROBE = 0.5, 0.3, 0.15
+BY_FILES, BY_READING, BY_PROBE, BY_PROBE_HERE = 0.5, 0.3, 0.15, 0.4
 """P(named | the cause) before trying. Not every engine's reading is known; the probe sees a wrong contract,
-not an engine that does otherwise."""
+not an engine that does otherwise, and where the pair is at hand and no engine is named, more often."""
 
 
 def experiments(
-    catalogue: Catalogue, *, files: bool, engine: bool
+    catalogue: Catalogue, *, files: bool, engine: bool, own: bool = False
 ) -> list[tuple[str, str, float, dict[str, list[float]]]]:
     """What the files and the weights could still tell: (name, how, minutes, cause -> P(outcome | cause))."""
     names = list(catalogue.causes)
@@ -160,14 +209,14 @@ def experiments(
         how = "give the pair, so that its files are checked: --target, --draft, --engine"
         checked = {n: c for n, c in catalogue.causes.items() if c.codes}
         out.append((FILES, how, 1.0, _naming(names, checked, BY_FILES)))
-    elif not engine:
+    elif not engine and not own:
         how = "name the engine that serves the pair, so that its reading is checked: --engine NAME:VERSION"
         read = {n: c for n, c in catalogue.causes.items() if any(code.startswith("TD4") for code in c.codes)}
         out.append((READING, how, 1.0, _naming(names, read, BY_READING)))
     probed = {n: c for n, c in catalogue.causes.items() if c.axes}
-    out.append(
-        (PROBE, "`truedraft probe TARGET DRAFT --json`, then --probe", 5.0, _naming(names, probed, BY_PROBE))
-    )
+    by_probe = BY_PROBE_HERE if files and not engine else BY_PROBE
+    how = "`truedraft probe TARGET DRAFT --json > probe.json`, then --probe probe.json"
+    out.append((PROBE, how, 2.0, _naming(names, probed, by_probe)))
     return out
 
 

@@ -36,8 +36,8 @@ FILES, PROBE, READING = "files", "probe", "reading"
 @dataclass(frozen=True)
 class Evidence:
     """One observation. `question`: of the catalogue, or `files`, `probe`, `line`. `answers`: weight of each
-    answer. `text`: what was seen. `where`: file, option or computation. `likelihood`: cause -> P(seen |
-    cause).
+    answer. `text`: what was seen. `where`: file, option or computation. `remedy`: what it says to do about
+    the cause that it names. `likelihood`: cause -> P(seen | cause).
     """
 
     question: str
@@ -45,6 +45,7 @@ class Evidence:
     where: str
     likelihood: Mapping[str, float]
     answers: Mapping[str, float]
+    remedy: str = ""
 
     @property
     def answer(self) -> str:

@@ -107,9 +107,19 @@ class Diagnosis:
             return likeliest.causes[0].remedy if sure else self.experiments[0].ask
         if self._unless or self.too_good:
             return f"compare the output: {self.catalogue.questions['text'].ask}"
+        if leader is not None and (said := self._remedy_said(leader)):
+            return said
         if leader is not None and len(leader.causes) == 1:
             return leader.causes[0].remedy
         return self.experiments[0].ask if self.experiments else self.groups[0].causes[0].remedy
+
+    def _remedy_said(self, leader: Ranked) -> str:
+        """What evidence that names the leader says to do."""
+        for item in self.evidence:
+            likely = max(item.likelihood.values())
+            if item.remedy and any(item.likelihood[cause.name] == likely for cause in leader.causes):
+                return item.remedy
+        return ""
 
     def to_json(self) -> dict[str, Any]:
         """The object of `truedraft diagnose --json`."""
@@ -185,9 +195,11 @@ def diagnose(
     *,
     files: bool,
     engine: bool,
+    own: bool = False,
     warnings: Sequence[str] = (),
 ) -> Diagnosis:
-    """Rank the causes. `files`: the pair's files were checked, `engine`: with an engine's reading of them.
+    """Rank the causes. `files`: the pair's files were checked, `engine`: with an engine's reading of them;
+    `own`: the engine is truedraft's, which has no reading of its own.
 
     One answer per question. What was computed from data wins over facts as stated if it excludes them, and a
     warning says so; else the fact, which is the sharper one, stands. That the output changed always stands.
@@ -200,7 +212,9 @@ def diagnose(
         evidence=tuple(kept),
         output=output,
         groups=tuple(inference.groups()),
-        experiments=tuple(inference.experiments(findings.experiments(catalogue, files=files, engine=engine))),
+        experiments=tuple(
+            inference.experiments(findings.experiments(catalogue, files=files, engine=engine, own=own))
+        ),
         warnings=(*warnings, *said),
     )
 
