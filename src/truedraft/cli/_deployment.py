@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 import click
 
-from truedraft.cli._numbers import FiniteRange
 from truedraft.cli._tree_options import require_tree_options
 from truedraft.contract import COLDEST, Deployment, InputError
 
@@ -18,7 +17,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _OPTIONS = (
     click.option(
         "--temperature",
-        type=FiniteRange(min=0),
+        type=click.FloatRange(min=0),
         default=0.0,
         show_default=True,
         help="Of the target's sampling; 0 is greedy.",
@@ -37,7 +36,7 @@ _OPTIONS = (
     ),
     click.option(
         "--draft-temperature",
-        type=FiniteRange(min=0),
+        type=click.FloatRange(min=0),
         help="Of sampled drafts (default: --temperature).",
     ),
     click.option("--draft-top-k", type=click.IntRange(min=0), help="Of sampled drafts (default: --top-k)."),

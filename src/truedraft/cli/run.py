@@ -12,7 +12,6 @@ import click
 from truedraft import __version__
 from truedraft.cli._architecture import import_architecture
 from truedraft.cli._deployment import deploy, sampling_options
-from truedraft.cli._numbers import FiniteRange
 from truedraft.cli._progress import bar, interrupts_deferred, set_threads, status
 from truedraft.cli._prompts import gather, tokenize
 from truedraft.cli._records import check_records, write_records
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 @sampling_options
 @click.option(
     "--confidence-threshold",
-    type=FiniteRange(0, 1),
+    type=click.FloatRange(0, 1),
     default=0.0,
     help="Verify only drafts before the first one rated below this (0: all).",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import json
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -247,8 +248,12 @@ def test_ctrl_c_ends_at_once(served: Served, prompts: Path, capsys: pytest.Captu
         time.sleep(0.2)
         _thread.interrupt_main()
 
-    threading.Thread(target=interrupt, daemon=True).start()
-    assert main(["measure", "--server", url, "--prompts", str(prompts)]) == 130
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    try:
+        threading.Thread(target=interrupt, daemon=True).start()
+        assert main(["measure", "--server", url, "--prompts", str(prompts)]) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert capsys.readouterr().err == "truedraft: error: interrupted\n"
 
 

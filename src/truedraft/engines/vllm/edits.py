@@ -52,7 +52,7 @@ Step: TypeAlias = "Edit | Refused"
 
 def steps(axis: str, place: Place) -> Iterator[Step]:
     """The edits for one axis, or the reason why there are none."""
-    make = _MAKERS.get(axis)
+    make = _WRITERS.get(axis)
     if make is None:
         yield Refused("no setting of vLLM expresses it")
     elif place.native.axes[axis].state != "value":
@@ -190,7 +190,7 @@ def _chain_only(
     return make
 
 
-_MAKERS: dict[str, Callable[[Place], Iterator[Step]]] = {
+_WRITERS: dict[str, Callable[[Place], Iterator[Step]]] = {
     "taps.layers": _taps,
     "attention.causal": _causal,
     "attention.window": _window,
@@ -208,5 +208,5 @@ _MAKERS: dict[str, Callable[[Place], Iterator[Step]]] = {
     "fusion.concat_norm": _chain_only("norm_before_fc", "fusion.concat_norm"),
 }
 
-MENDABLE = frozenset(_MAKERS)
+MENDABLE = frozenset(_WRITERS)
 """Axes that an edit of the draft config can set."""
