@@ -302,7 +302,7 @@ def test_a_like_reference_acquits_the_prompts(tmp_path: Path, capsys: pytest.Cap
     """Story of a newcomer: wrong taps, a good run of the same prompts, the pair at hand."""
     files = {"good": [], "bad": ["--set", "taps.layers=1,4,7"]}
     for name, more in files.items():
-        argv = ["run", "tiny/dflash", *more, "--max-new-tokens", "48", "--records", str(tmp_path / name)]
+        argv = ["run", "tiny/dflash", *more, "--max-new-tokens", "24", "--records", str(tmp_path / name)]
         assert main([*argv, "--quiet"]) == 0
     capsys.readouterr()
     given = [str(tmp_path / "bad"), "--reference", str(tmp_path / "good"), "--target", "tiny/dflash"]
