@@ -249,3 +249,13 @@ def test_time_is_linear(unit: str) -> None:
     begin = time.monotonic()
     redact([text], ANN)
     assert time.monotonic() - begin < 5  # quadratic patterns take minutes
+
+
+@pytest.mark.parametrize("scheme", ["s3", "gs", "hdfs", "abfs"])
+def test_directories_of_a_store_are_somebodys(scheme: str) -> None:
+    text = f"'model': '{scheme}://models-eu/customers/bigbank/Qwen3-8B' user=jdoe"
+    found = redact({"line": text}, Identity()).value["line"]
+    assert "bigbank" not in found
+    assert "jdoe" not in found
+    assert "Qwen3-8B" in found
+    assert redact({"line": found}, Identity()).value["line"] == found

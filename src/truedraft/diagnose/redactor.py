@@ -207,8 +207,8 @@ class Redactor:
         if mark and not query.startswith("<query>"):
             query = "<query>"
             self.counts["query"] += 1
-        if scheme.casefold() == "file" and path.strip("/\\") and not known.PLACEHOLDER.match(host):
-            path = self._directory(path)
+        if scheme.casefold() in known.STORES and path.strip("/\\") and not known.PLACEHOLDER.match(host):
+            path = ("/" if host else "") + self._directory(path)
         return f"{scheme}://{user}{self._host(host)}{port}{path}{mark}{query}"
 
     def _assigned(self, found: re.Match[str]) -> str:

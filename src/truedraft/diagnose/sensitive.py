@@ -34,9 +34,12 @@ PUBLIC_HOSTS = frozenset(_PUBLIC.split())
 ROUTES = frozenset({"v1", "v2", "api", "metrics", "health", "generate", "server_info", "get_server_info"})
 """First components of paths that are routes of a server and no files."""
 
+STORES = frozenset({"file", "s3", "gs", "gcs", "az", "abfs", "abfss", "wasbs", "hdfs", "nfs", "smb", "oss"})
+"""Schemes whose paths are directories of somebody's."""
+
 HOME = re.compile(r"(?:/(?:home|Users)/|\\Users\\{1,2}|(?<![\w/])~(?=\w))([^\W_][\w.-]{0,63})(?![\w.-])")
 ENVIRONMENT_USER = re.compile(
-    r"(?<!\w)(?:USER|LOGNAME|USERNAME|username|user_name)['\"]?\s?=\s?['\"]?([\w.-]{2,64})"
+    r"(?<!\w)(?:USER|LOGNAME|USERNAME|username|user_name|user)['\"]?\s?=\s?['\"]?([\w.-]{2,64})"
 )
 
 PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}-----|\Z)", re.S)
