@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from truedraft.cli._style import Style
 from truedraft.contract import Value, format_value
 from truedraft.probe import AxisVerdict, Candidate, ProbeReport
 from truedraft.stats import Estimate
+
+ALIKE = 4
+"""Axes with one and the same reason for no verdict, from which they share a line."""
 
 WIDTH = 26
 """Characters of a value in the tables."""
@@ -19,10 +23,17 @@ def probe_lines(report: ProbeReport, style: Style, *, table: bool) -> Iterator[s
     yield style.bold(
         f"contract {contract.hash}  {contract.family} ({contract.dialect}) on {contract.target.model_type}"
     )
+    alike = Counter((v.verdict, v.reason) for v in report.axes if not v.open)
+    idle = ("undecided", "not exercised")
+    many = {kind for kind, count in alike.items() if count >= ALIKE and kind[0] in idle}
     for verdict in report.axes:
-        yield from axis_lines(verdict, style)
-        if table:
-            yield from (f"    {_candidate(candidate)}" for candidate in verdict.candidates)
+        if verdict.open or (verdict.verdict, verdict.reason) not in many:
+            yield from axis_lines(verdict, style)
+            if table:
+                yield from (f"    {_candidate(candidate)}" for candidate in verdict.candidates)
+    for word, reason in sorted(many):
+        names = [v.axis for v in report.axes if (v.verdict, v.reason) == (word, reason) and not v.open]
+        yield f"{f'{len(names)} axes':29} {style.dim(f'{word:13}')} {reason}: {', '.join(names)}"
     yield ""
     now = "open" if report.tau is None else tau_text(report.tau)
     says = "the contract is not settled" if report.tau is None else "as the contract says"
