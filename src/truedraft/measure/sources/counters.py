@@ -53,6 +53,8 @@ def collect(scrape: Scrape) -> dict[tuple[str, Labels], Series]:
         count = whole(value)
         if what == "drafts_created":
             series.created = value
+        elif what.endswith("_created"):
+            continue  # when each counter began, seconds with a fraction
         elif count is None:
             series.counts["invalid"] = 1
         elif what in COUNTERS:
