@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from truedraft.cli._measure_input import is_address
+from truedraft.cli._printable import escaped
 from truedraft.cli._records import check_records
 from truedraft.contract import InputError
 from truedraft.diagnose.case import case_from_json
@@ -58,39 +58,15 @@ def checked_text(report: Mapping[str, Any], identity: Identity, path: Path) -> s
 
 def layout(value: Any, indent: int = 0) -> str:
     """JSON for readers: what fits on a line stays on one. No controls, no lone surrogates."""
-    text = _visible(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    text = escaped(json.dumps(value, ensure_ascii=False, allow_nan=False))
     if indent and (not isinstance(value, dict | list | tuple) or not value or len(text) + indent <= WIDTH):
         return text
     inner = " " * (indent + 1)
     if isinstance(value, Mapping):
         rows = [
-            f"{inner}{_visible(json.dumps(k, ensure_ascii=False))}: {layout(v, indent + 1)}"
+            f"{inner}{escaped(json.dumps(k, ensure_ascii=False))}: {layout(v, indent + 1)}"
             for k, v in value.items()
         ]
         return "{\n" + ",\n".join(rows) + "\n" + " " * indent + "}"
     rows = [inner + layout(entry, indent + 1) for entry in value]
     return "[\n" + ",\n".join(rows) + "\n" + " " * indent + "]"
-
-
-def _visible(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(
-        c if c.isprintable() else "\ufffd" if "\ud800" <= c <= "\udfff" else json.dumps(c)[1:-1] for c in text
-    )
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write beside `path`, then put the file in its place: whole or not at all."""
-    real, partial = path.resolve(), None
-    try:
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=real.parent, delete=False) as file:
-            partial = Path(file.name)
-            file.write(text)
-        partial.chmod(0o644)
-        partial.replace(real)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}, expected a writable file") from None
-    finally:
-        if partial is not None:
-            partial.unlink(missing_ok=True)

@@ -125,7 +125,7 @@ def gather(sources: tuple[str, ...], given: Given) -> Gathered:
         probe=probe_verdicts(given.probe_file),
         contradictions=_contradictions(summary),
         lossless=lossless,
-        differences=tuple(_differences(given)),
+        differences=tuple(_differences(given, contract)),
         alike=same_prompts(records, others),
         contracts=other_contract(records, others),
         own={record.engine for record in records} == {"truedraft"},
@@ -226,11 +226,11 @@ def _summary(sources: tuple[str, ...], given: Given, series: Series | None) -> S
         )
 
 
-def _differences(given: Given) -> Iterator[tuple[str, str]]:
-    """Axes that `--set` gives another value than the files do, and how."""
+def _differences(given: Given, changed: Contract | None) -> Iterator[tuple[str, str]]:
+    """Axes that `--set` gives another value than the files do, and how. `changed`: the contract with it."""
     if given.target is None or not given.overrides or given.network:
         return
-    stated, changed = (inspect(given.target, given.draft, o).contract for o in ((), given.overrides))
+    stated = inspect(given.target, given.draft).contract
     if stated is not None and changed is not None:
         for change in diff(stated, changed):
             now, was = (

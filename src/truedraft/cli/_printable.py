@@ -15,7 +15,12 @@ def printable(text: str) -> str:
 def dumped(value: Mapping[str, Any]) -> str:
     """JSON that any reader and any terminal bears: no lone surrogates, no C1 or bidirectional controls."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
-    return "".join(c if c.isprintable() or c == "\n" else _escaped_json(c) for c in text)
+    return "\n".join(escaped(line) for line in text.split("\n"))
+
+
+def escaped(text: str) -> str:
+    """JSON on one line, with every character in its strings that a terminal may act on escaped."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escaped_json(c) for c in text)
 
 
 def _escaped_json(character: str) -> str:

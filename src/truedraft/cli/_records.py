@@ -33,10 +33,13 @@ def check_records(path: Path, prompt_file: Path | None) -> None:
 
 
 def write_records(path: Path, records: Iterable[AcceptanceRecord]) -> None:
-    """Write one line per record beside `path`, then put the file in its place."""
-    real = path.resolve()
-    text = "".join(json.dumps(record.to_json(), allow_nan=False) + "\n" for record in records)
-    partial = None
+    """One line per record; as `write_text`."""
+    write_text(path, "".join(json.dumps(record.to_json(), allow_nan=False) + "\n" for record in records))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write beside `path`, then put the file in its place: whole or not at all. Raises `InputError`."""
+    real, partial = path.resolve(), None
     try:
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=real.parent, delete=False) as file:
             partial = Path(file.name)

@@ -9,6 +9,7 @@ import click
 
 from truedraft.cli._diagnose_options import case_options
 from truedraft.cli._printable import printable
+from truedraft.cli._records import write_text
 from truedraft.cli._style import Style
 
 
@@ -37,7 +38,7 @@ def command(
     2 bad input, or something private could not be taken out; nothing is written then.
     """
     from truedraft.cli._collect import Wanted, collected
-    from truedraft.cli._collect_file import check_output, checked_text, write_text
+    from truedraft.cli._collect_file import check_output, checked_text
     from truedraft.cli._collect_identity import identity_of
     from truedraft.cli._collect_text import summary_lines
     from truedraft.cli._diagnose_input import Given

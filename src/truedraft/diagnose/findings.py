@@ -100,8 +100,8 @@ OTHER_CONTRACT, SAME_OR_NOT = 0.9, 0.15
 EXPLAINED, UNEXPLAINED = 0.9, 0.05
 """P(the same prompts do worse than in the reference | a cause in the deployment), | a cause in the text)."""
 
-IN_THE_TEXT = (
-    *("template", "weak-drafter", "domain", "random-prompts", "misread", "k-too-large", "long-answer"),
+IN_THE_TEXT = frozenset(
+    {"template", "weak-drafter", "domain", "random-prompts", "misread", "k-too-large", "long-answer"}
 )
 """Causes that act on both sides where both ran the same prompts at the same k."""
 

@@ -136,11 +136,12 @@ class Arm:
     @property
     def repeats_itself(self) -> bool:
         """Whether there are several boots and all counted the same: then they show no spread."""
-        tables = {
-            frozenset((p, cell.text, frozenset(cell.table.items())) for p, cell in cells.items())
-            for cells in self.cells.values()
-        }
-        return len(self.cells) > 1 and len(tables) == 1
+        return len(self.cells) > 1 and len({self._counted(boot) for boot in self.cells}) == 1
+
+    def _counted(self, boot: str) -> frozenset[Any]:
+        """What a boot counted, to compare it with others: prompts, texts and tables, no times."""
+        cells = self.cells[boot].items()
+        return frozenset((prompt, cell.text, frozenset(cell.table.items())) for prompt, cell in cells)
 
     def same_counts(self) -> tuple[str, str, bool] | None:
         """Two boots that counted the same for every prompt, and whether they are one and the same run.
@@ -149,8 +150,7 @@ class Arm:
         """
         seen: dict[Any, str] = {}
         for boot in self.boots:
-            cells = self.cells[boot]
-            key = frozenset((p, cell.text, frozenset(cell.table.items())) for p, cell in cells.items())
+            cells, key = self.cells[boot], self._counted(boot)
             if key in seen:
                 other = self.cells[seen[key]]
                 times = [sorted(cell.started) for cell in cells.values()]
