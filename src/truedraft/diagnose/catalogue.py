@@ -11,7 +11,7 @@ import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -52,7 +52,8 @@ class Question:
 @dataclass(frozen=True)
 class Cause:
     """What may be the matter; the fields are explained in `catalogue.toml`. `loss`: of injected faults, the
-    share of accepted drafts that they cost, least and most; `None` if none is injected.
+    share of accepted drafts that they cost, least and most; `None` if none is injected. `unlisted`: reports
+    that count for it beside `cases`.
     """
 
     name: str
@@ -68,11 +69,12 @@ class Cause:
     expect: str
     remedy: str
     loss: tuple[float, float] | None = None
+    unlisted: int = 0
 
     @property
     def weight(self) -> float:
         """Prior, not normalised: public reports with this cause, half of those suspected, and a half."""
-        return len(self.cases) + 0.5 * len(self.suspected) + 0.5
+        return len(self.cases) + self.unlisted + 0.5 * len(self.suspected) + 0.5
 
 
 @dataclass(frozen=True)
@@ -153,92 +155,121 @@ def catalogue(without: frozenset[str] = frozenset()) -> Catalogue:
     text = files("truedraft.diagnose").joinpath("catalogue.toml").read_text(encoding="utf-8")
     data = tomllib.loads(text)
     words: dict[str, float] = data["likelihood"]
-    questions = {}
-    for name, entry in data["questions"].items():
-        total = sum(entry["values"].values())
-        values = {value: share / total for value, share in entry["values"].items()}
-        if set(values) != set(entry["means"]):
-            raise ValueError(f"questions.{name}: values and means have other answers")
-        questions[name] = Question(
-            name, entry["title"], values, entry["means"], entry["ask"], entry["minutes"]
-        )
-    measured = _injected()
-    healthy = {(entry["pair"], entry["text"]): entry for entry in measured[""]}
-    published: dict[str, list[list[float]]] = {}
-    for name, entry in data["curves"].items():
-        if name[:3] in without:
-            continue
-        published.setdefault(entry["cause"], []).append(entry["survival"])
-    causes = {}
-    for name, entry in data["causes"].items():
-        signs = {
-            question: {answer: words[word] for answer, word in answers.items()}
-            for question, answers in entry["signs"].items()
-        }
-        _check_signs(name, signs, questions)
-        entries = [found for fault in entry.get("injected", ()) for found in measured.get(fault, ())]
-        curves = Counter[str]()
-        for found in entries:
-            rounds, reached = _pooled(found)
-            curves.update(_weights(rounds, tuple(reached)))
-        scale = min(1.0, MOST_INJECTED / curves.total()) if entries else 0.0
-        base = _spread(signs.get("curve", {}), questions["curve"].values)
-        counts = {value: PSEUDO * p + scale * curves[value] for value, p in base.items()}
-        for survival in published.get(name, ()):
-            for value, share in shape_weights(
-                PUBLISHED_ROUNDS, [round(s * PUBLISHED_ROUNDS) for s in survival]
-            ).items():
-                counts[value] += share
-        total = sum(counts.values())
-        losses = sorted(_loss(found, healthy[found["pair"], found["text"]]) for found in entries)
-        causes[name] = Cause(
-            name,
-            entry["title"],
-            entry["kind"],
-            tuple(entry["axes"]),
-            tuple(entry["codes"]),
-            tuple(entry.get("tensors", ())),
-            tuple(case for case in entry["cases"] if case not in without),
-            tuple(case for case in entry.get("suspected", ()) if case not in without),
-            signs,
-            {value: count / total for value, count in counts.items()},
-            entry["expect"],
-            entry["remedy"],
-            (losses[0], losses[-1]) if losses else None,
-        )
-    unknown = set(published) - set(causes)
-    if unknown:
-        raise ValueError(f"curves: no cause {', '.join(sorted(unknown))}")
-    causes[OTHER] = Cause(
-        OTHER,
-        "something that this catalogue does not have",
-        "unknown",
-        (),
-        (),
-        (),
-        ("",) * OTHER_CASES,
-        (),
-        {},
-        {},
-        "none of the above",
-        "`truedraft collect`, and a report to the engine with that file",
-    )
-    lines = {}
-    for name, entry in data["lines"].items():
-        likely = {cause: words[word] for cause, word in entry["causes"].items()}
-        if set(likely) - set(causes):
-            raise ValueError(f"lines.{name}: no cause {', '.join(sorted(set(likely) - set(causes)))}")
-        lines[name] = LineSign(
-            name,
-            re.compile(entry["pattern"]),
-            tuple(entry["words"]),
-            entry["says"],
-            likely,
-            entry["background"],
-            entry.get("differs", False),
-            tuple(entry["sources"]),
-        )
+    questions = {name: _question(name, entry) for name, entry in data["questions"].items()}
+    published = _published(data["curves"], without)
+    causes = {
+        name: _cause(name, entry, words, questions, published.pop(name, ()), without)
+        for name, entry in data["causes"].items()
+    }
+    if published:
+        raise ValueError(f"curves: no cause {', '.join(sorted(published))}")
+    causes[OTHER] = _OTHER
+    lines = {name: _line_sign(name, entry, words, causes) for name, entry in data["lines"].items()}
     return Catalogue(questions, causes, lines)
+
+
+_OTHER = Cause(
+    OTHER,
+    "something that this catalogue does not have",
+    "unknown",
+    axes=(),
+    codes=(),
+    tensors=(),
+    cases=(),
+    suspected=(),
+    signs={},
+    curve={},
+    expect="none of the above",
+    remedy="`truedraft collect`, and a report to the engine with that file",
+    unlisted=OTHER_CASES,
+)
+
+
+def _question(name: str, entry: Mapping[str, Any]) -> Question:
+    total = sum(entry["values"].values())
+    values = {value: share / total for value, share in entry["values"].items()}
+    if set(values) != set(entry["means"]):
+        raise ValueError(f"questions.{name}: values and means have other answers")
+    return Question(name, entry["title"], values, entry["means"], entry["ask"], entry["minutes"])
+
+
+def _published(curves: Mapping[str, Any], without: frozenset[str]) -> dict[str, list[list[float]]]:
+    """Cause -> survival of the curves that reports print."""
+    out: dict[str, list[list[float]]] = {}
+    for name, entry in curves.items():
+        if name[:3] not in without:
+            out.setdefault(entry["cause"], []).append(entry["survival"])
+    return out
+
+
+def _cause(
+    name: str,
+    entry: Mapping[str, Any],
+    words: Mapping[str, float],
+    questions: Mapping[str, Question],
+    published: Iterable[Sequence[float]],
+    without: frozenset[str],
+) -> Cause:
+    signs = {
+        question: {answer: words[word] for answer, word in answers.items()}
+        for question, answers in entry["signs"].items()
+    }
+    _check_signs(name, signs, questions)
+    measured = _injected()
+    healthy = {(found["pair"], found["text"]): found for found in measured[""]}
+    entries = [found for fault in entry.get("injected", ()) for found in measured.get(fault, ())]
+    losses = sorted(_loss(found, healthy[found["pair"], found["text"]]) for found in entries)
+    return Cause(
+        name,
+        entry["title"],
+        entry["kind"],
+        axes=tuple(entry["axes"]),
+        codes=tuple(entry["codes"]),
+        tensors=tuple(entry.get("tensors", ())),
+        cases=tuple(case for case in entry["cases"] if case not in without),
+        suspected=tuple(case for case in entry.get("suspected", ()) if case not in without),
+        signs=signs,
+        curve=_curve(_spread(signs.get("curve", {}), questions["curve"].values), entries, published),
+        expect=entry["expect"],
+        remedy=entry["remedy"],
+        loss=(losses[0], losses[-1]) if losses else None,
+    )
+
+
+def _curve(
+    words: Mapping[str, float], entries: Sequence[Mapping[str, Any]], published: Iterable[Sequence[float]]
+) -> dict[str, float]:
+    """P(shape | cause): its words, the measured curves of its faults (`entries`), the published ones."""
+    curves = Counter[str]()
+    for found in entries:
+        rounds, reached = _pooled(found)
+        curves.update(_weights(rounds, tuple(reached)))
+    scale = min(1.0, MOST_INJECTED / curves.total()) if entries else 0.0
+    counts = {value: PSEUDO * p + scale * curves[value] for value, p in words.items()}
+    for survival in published:
+        reached = [round(share * PUBLISHED_ROUNDS) for share in survival]
+        for value, share in _weights(PUBLISHED_ROUNDS, tuple(reached)).items():
+            counts[value] += share
+    total = sum(counts.values())
+    return {value: count / total for value, count in counts.items()}
+
+
+def _line_sign(
+    name: str, entry: Mapping[str, Any], words: Mapping[str, float], causes: Mapping[str, Cause]
+) -> LineSign:
+    likely = {cause: words[word] for cause, word in entry["causes"].items()}
+    if unknown := set(likely) - set(causes):
+        raise ValueError(f"lines.{name}: no cause {', '.join(sorted(unknown))}")
+    return LineSign(
+        name,
+        re.compile(entry["pattern"]),
+        tuple(entry["words"]),
+        entry["says"],
+        likely,
+        entry["background"],
+        entry.get("differs", False),
+        tuple(entry["sources"]),
+    )
 
 
 def _check_signs(

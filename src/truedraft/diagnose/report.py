@@ -179,7 +179,7 @@ def _group_json(group: Ranked) -> dict[str, Any]:
                 "expected": cause.expect,
                 "injected_loss": None if cause.loss is None else [round(x, 3) for x in cause.loss],
                 "remedy": cause.remedy,
-                "cases": [case for case in cause.cases if case],
+                "cases": list(cause.cases),
                 "suspected_cases": list(cause.suspected),
             }
             for cause, share in zip(group.causes, group.shares, strict=True)
