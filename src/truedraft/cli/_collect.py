@@ -18,7 +18,8 @@ from truedraft.cli._collect_missing import missing
 from truedraft.cli._collect_pair import pair_json
 from truedraft.cli._collect_prompts import prompts_json, rendered
 from truedraft.cli._diagnose_files import COLLECTED, check_files, is_collected
-from truedraft.cli._diagnose_input import Gathered, Given, gather
+from truedraft.cli._diagnose_given import Given
+from truedraft.cli._diagnose_input import Gathered, gather
 from truedraft.cli._measure_input import is_address
 from truedraft.cli._pair import local_pair
 from truedraft.contract import InputError

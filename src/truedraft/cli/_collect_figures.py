@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from truedraft.cli._diagnose_input import Given
+from truedraft.cli._diagnose_given import Given
 from truedraft.cli._log_lines import lines_with
 from truedraft.cli._measure_input import is_address, summarise
 from truedraft.cli._slow import told_when_slow

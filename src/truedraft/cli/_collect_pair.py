@@ -9,7 +9,7 @@ from typing import Any
 
 from truedraft.cli._check_input import pair_of
 from truedraft.cli._collect_revision import revision_of, revision_on_hub
-from truedraft.cli._diagnose_input import Given
+from truedraft.cli._diagnose_given import Given
 from truedraft.cli._progress import Step, bar
 from truedraft.contract import Contract, InputError, diff, to_json
 from truedraft.diagnose.case import Case

@@ -11,7 +11,7 @@ from typing import Any
 
 from truedraft.checks.rules._random_text import sign_of_randomness
 from truedraft.cli._check_input import prompt_texts
-from truedraft.cli._diagnose_input import Given
+from truedraft.cli._diagnose_given import Given
 from truedraft.contract import InputError
 from truedraft.formats._bundled import locate_pair
 from truedraft.formats._inside import find_file

@@ -10,13 +10,13 @@ from truedraft.checks import Finding, Subject, Usage, run_checks
 from truedraft.cli._check_input import pair_of, prompt_texts
 from truedraft.cli._diagnose_figures import beyond_trained, measured_of
 from truedraft.cli._diagnose_files import (
-    COLLECTED,
     check_files,
     collected_report,
     is_collected,
     lossless_of,
     probe_verdicts,
 )
+from truedraft.cli._diagnose_given import Given
 from truedraft.cli._diagnose_log import Series, boot_lines, signs
 from truedraft.cli._diagnose_reference import other_contract, same_prompts
 from truedraft.cli._measure_input import is_address, summarise
@@ -29,44 +29,6 @@ from truedraft.diagnose.trends import Trend, deployments, of_records
 from truedraft.formats import inspect
 from truedraft.formats.engines import BootLine, find_engines, read_engine
 from truedraft.measure.sources import Summary
-
-
-@dataclass(frozen=True)
-class Given:
-    """The options of `case_options`, as click gives them."""
-
-    target: str | None = None
-    draft: str | None = None
-    engines: tuple[str, ...] = ()
-    overrides: tuple[str, ...] = ()
-    width: int | None = None
-    thinking: bool | None = None
-    context: int | None = None
-    temperature: float | None = None
-    draft_sampling: bool | None = None
-    weights: bool = False
-    prompts: Path | None = None
-    logs: tuple[Path, ...] = ()
-    references: tuple[str, ...] = ()
-    expect: float | None = None
-    probe_file: Path | None = None
-    arms: tuple[str, ...] = ()
-    facts: tuple[str, ...] = ()
-    network: bool = False
-    quiet: bool = False
-
-    @property
-    def named_arms(self) -> dict[str, str]:
-        """Arm -> file. Raises `InputError` for what is not `NAME=FILE`, and for a name twice."""
-        out: dict[str, str] = {}
-        for text in self.arms:
-            name, equals, file = text.partition("=")
-            if not equals or not file or not name.strip() or len(name) > 60 or not name.isprintable():
-                raise InputError(f"--arm: found {text!r:.80}, expected NAME=FILE such as eager=eager.log")
-            if name.strip() in out:
-                raise InputError(f"--arm: found {name.strip()!r:.60} twice, expected different names")
-            out[name.strip()] = file
-        return out
 
 
 @dataclass(frozen=True)
@@ -317,4 +279,4 @@ def _window(contract: Contract) -> int | None:
     return min(windows) if windows else trained if isinstance(trained, int) and trained else None
 
 
-__all__ = ["COLLECTED", "Gathered", "Given", "gather", "unused_options"]
+__all__ = ["Gathered", "gather", "unused_options"]

@@ -41,7 +41,7 @@ def command(
     from truedraft.cli._collect_file import check_output, checked_text
     from truedraft.cli._collect_identity import identity_of
     from truedraft.cli._collect_text import summary_lines
-    from truedraft.cli._diagnose_input import Given
+    from truedraft.cli._diagnose_given import Given
     from truedraft.diagnose.redact import redact
 
     given = Given(**options)

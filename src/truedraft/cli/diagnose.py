@@ -32,7 +32,8 @@ def command(sources: tuple[str, ...], questions: bool, as_json: bool, **options:
     from truedraft.diagnose import catalogue
 
     style = Style.for_stdout()
-    from truedraft.cli._diagnose_input import Given, gather, unused_options
+    from truedraft.cli._diagnose_given import Given
+    from truedraft.cli._diagnose_input import gather, unused_options
 
     given = Given(**options)
     if questions:
