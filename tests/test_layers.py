@@ -22,6 +22,7 @@ ORDER = [
     "measure",
     "stats",
     "probe",
+    "trace",
     "diagnose",
     "engines",
     "cli",

@@ -32,6 +32,7 @@ COMMANDS = {
     "plan": "How many boots and prompts a comparison needs, from a pilot's records.",
     "probe": "Which conventions the weights were trained with, measured by replay.",
     "run": "Decode speculatively, measure acceptance and check losslessness.",
+    "trace": "Which step of a live engine's drafter leaves the contract, from a trace of TRUEDRAFT_TRACE.",
 }
 """Subcommand -> summary. Each is the `command` of the module `truedraft.cli.NAME`."""
 

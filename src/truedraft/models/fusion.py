@@ -28,12 +28,19 @@ class Fusion:
 
     def __call__(self, taps: Tensor) -> Tensor:
         """Features of rows."""
+        return self.finish(self.project(taps))
+
+    def project(self, taps: Tensor) -> Tensor:
+        """What `fc` makes of taps [n, ΣH], behind the inner norms and before the output norm: [n, H]."""
         if self._tap_norms:
             parts = zip(taps.chunk(len(self._tap_norms), -1), self._tap_norms, strict=True)
             taps = torch.cat([self._norm(part, weight) for part, weight in parts], -1)
         if self._concat_norm is not None:
             taps = self._norm(taps, self._concat_norm)
-        features = F.linear(taps, self._fc)
+        return F.linear(taps, self._fc)
+
+    def finish(self, features: Tensor) -> Tensor:
+        """Features [n, H] behind the output norm, if there is one."""
         return features if self._output_norm is None else self._norm(features, self._output_norm)
 
     def _norm(self, x: Tensor, weight: Tensor) -> Tensor:

@@ -73,16 +73,17 @@ class Wiring:
         Raises `InputError` where that cannot be built, `WeightsError` where the weights are to blame.
         """
         assert self._tables is not None
-        found = self.resolve(changes)
-        contract = found.contract
-        if contract.unsettled:
-            raise InputError(
-                f"{', '.join(contract.unsettled)} would be unsettled, expected a settled contract"
-            )
-        drafter = make_drafter(
-            contract, self._weights(found.tensors), *self._tables, self._speculative_tokens
-        )
+        contract, weights = self.tensors(changes)
+        drafter = make_drafter(contract, weights, *self._tables, self._speculative_tokens)
         return Wired(contract, drafter, taps_of(contract))
+
+    def tensors(self, changes: Changes) -> tuple[Contract, dict[str, Tensor]]:
+        """The contract with some axes changed, and the drafter's tensors by name; raises as `wire`."""
+        found = self.resolve(changes)
+        unsettled = found.contract.unsettled
+        if unsettled:
+            raise InputError(f"{', '.join(unsettled)} would be unsettled, expected a settled contract")
+        return found.contract, self._weights(found.tensors)
 
     def _weights(self, references: Mapping[str, TensorRef]) -> dict[str, Tensor]:
         keys = {name: (ref.path, ref.name, ref.rows) for name, ref in references.items()}

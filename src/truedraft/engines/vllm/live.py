@@ -47,7 +47,7 @@ def read_engine(vllm_config: Any, runner: Any, version: str) -> LiveEngine | Non
     inner, target = getattr(model, "model", model), target_of(runner)
     decoder = decoder_of(target)
     entries = getattr(decoder, "aux_hidden_state_layers", None)
-    proposals = int(getattr(drafter, "num_speculative_tokens", None) or drafter.num_speculative_steps)
+    proposals = proposals_of(drafter)
     names = tuple(cls.__name__ for cls in type(model).__mro__)
     generic = bool(GENERIC & set(names))
     layers = tuple(read_layer(layer.self_attn) for layer in inner.layers) if generic else ()
@@ -58,7 +58,7 @@ def read_engine(vllm_config: Any, runner: Any, version: str) -> LiveEngine | Non
         method=str(vllm_config.speculative_config.method),
         model=names,
         proposals=proposals,
-        width=_width(drafter, which, proposals),
+        width=width_of(drafter, which, proposals),
         first_slot_predicts=bool(getattr(drafter, "sample_from_anchor", False)),
         mask_token_id=_mask(drafter),
         taps=None if entries is None else tuple(int(entry) for entry in entries),
@@ -105,7 +105,12 @@ def _embedding_of(decoder: Any) -> Any:
     return getattr(decoder, "embed_tokens", None) or getattr(decoder, "embedding", None)
 
 
-def _width(drafter: Any, which: str, proposals: int) -> int | None:
+def proposals_of(drafter: Any) -> int:
+    """K as the drafter has it: V1 `SpecDecodeBaseProposer`, V2 `DraftModelSpeculator`."""
+    return int(getattr(drafter, "num_speculative_tokens", None) or drafter.num_speculative_steps)
+
+
+def width_of(drafter: Any, which: str, proposals: int) -> int | None:
     """Query rows: V2 `DFlashSpeculator.num_query_per_req`, V1 1 + K (`DFlashProposer`)."""
     if which == "v2":
         return int(drafter.num_query_per_req) if hasattr(drafter, "sample_from_anchor") else None

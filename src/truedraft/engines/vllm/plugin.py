@@ -32,7 +32,7 @@ def register() -> None:
     except ValueError as error:
         LOG.warning("truedraft is off: %s", error)
         return
-    if settings.mode != "off":
+    if settings.mode != "off" or settings.trace is not None:
         _install(settings)
 
 

@@ -11,6 +11,9 @@ Mode: TypeAlias = Literal["off", "warn", "error", "fix"]
 
 MODES: tuple[Mode, ...] = ("off", "warn", "error", "fix")
 VARIABLE, SET, MEASURED = "TRUEDRAFT", "TRUEDRAFT_SET", "TRUEDRAFT_MEASURED"
+TRACE, TRACE_ROUNDS = "TRUEDRAFT_TRACE", "TRUEDRAFT_TRACE_ROUNDS"
+ROUNDS, MOST_ROUNDS = 32, 100_000
+"""Rounds that are traced where the user does not say how many, and at most."""
 
 
 @dataclass(frozen=True)
@@ -18,13 +21,16 @@ class Settings:
     """The plugin's orders.
 
     `axes`: what `fix` may touch, names of axes or of groups (`rope`); empty means all. `overrides`:
-    `axis=value`, as `--set`. `measured`: a report of `truedraft probe --json`.
+    `axis=value`, as `--set`. `measured`: a report of `truedraft probe --json`. `trace`: a file to record the
+    first `trace_rounds` rounds in, whatever the mode.
     """
 
     mode: Mode = "off"
     axes: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
     measured: Path | None = None
+    trace: Path | None = None
+    trace_rounds: int = ROUNDS
 
     def mends(self, axis: str) -> bool:
         """Whether `fix` is on for an axis."""
@@ -47,8 +53,23 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         raise ValueError(f"{VARIABLE}={mode}:{rest!s:.40}: only fix takes axes, as in fix:taps,rope.theta")
     _check_axes(axes)
     overrides = tuple(environment.get(SET, "").replace(";", " ").split())
-    measured = environment.get(MEASURED, "").strip()
-    return Settings(mode, axes, overrides, Path(measured) if measured else None)
+    measured, trace = (environment.get(name, "").strip() for name in (MEASURED, TRACE))
+    return Settings(
+        mode,
+        axes,
+        overrides,
+        Path(measured) if measured else None,
+        Path(trace).absolute() if trace else None,
+        _rounds(environment.get(TRACE_ROUNDS, "").strip()),
+    )
+
+
+def _rounds(word: str) -> int:
+    if not word:
+        return ROUNDS
+    if not word.isascii() or not word.isdigit() or not 0 < int(word[:9]) <= MOST_ROUNDS:
+        raise ValueError(f"{TRACE_ROUNDS}={word!r:.40}: expected a number from 1 to {MOST_ROUNDS}")
+    return int(word)
 
 
 def _check_axes(names: tuple[str, ...]) -> None:

@@ -48,7 +48,10 @@ def wrap_worker(module: ModuleType, settings: Settings) -> None:
         def load_model(self: Any, *args: Any, **kwargs: Any) -> Any:
             load = self.worker.load_model if inner is None else functools.partial(inner, self)
             result = load(*args, **kwargs)
-            guarded(lambda: _examine(self, settings), "examine the loaded drafter")
+            if settings.mode != "off":
+                guarded(lambda: _examine(self, settings), "examine the loaded drafter")
+            if settings.trace is not None:
+                guarded(lambda: _trace(self, settings), "trace the loaded drafter")
             return result
 
         wrapper.load_model = load_model
@@ -61,6 +64,13 @@ def _examine(wrapper: Any, settings: Settings) -> None:
     from truedraft.engines.vllm.session import examine
 
     examine(wrapper.vllm_config, wrapper.worker.model_runner, settings)
+
+
+def _trace(wrapper: Any, settings: Settings) -> None:
+    from truedraft.engines.vllm.session import vllm_version
+    from truedraft.engines.vllm.tracing.start import start
+
+    start(wrapper.vllm_config, wrapper.worker.model_runner, settings, vllm_version())
 
 
 def wrap_arguments(module: ModuleType, settings: Settings) -> None:

@@ -1,0 +1,146 @@
+"""Reads a trace (`formats/trace_schema.py`), checked as far as the comparison relies on it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from truedraft.contract import InputError
+from truedraft.formats import read_header
+from truedraft.formats.trace_schema import METADATA, SCHEMA, name
+
+_WORDS = ("engine", "version", "runner", "method", "target", "draft")
+_NUMBERS = ("proposals", "rounds", "ranks")
+
+FINE, COARSE = 2e-3, 0.06
+"""Largest relative error of a row that counts as equal: fp32, and 16-bit formats with their own kernels."""
+
+
+@dataclass(frozen=True)
+class About:
+    """The metadata of a trace. `width`: query rows of a block, `None` for chains. `prompts`: of each request,
+    `None` where the engine did not show it. `draft_ids`: whether logits are over draft ids.
+    """
+
+    engine: str
+    version: str
+    runner: str
+    method: str
+    target: str
+    draft: str
+    proposals: int
+    rounds: int
+    ranks: int
+    width: int | None
+    prompts: tuple[tuple[int, ...] | None, ...]
+    draft_ids: bool
+
+
+class Trace:
+    """A trace in memory. `layers`: draft layers of which anything was seen."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        read_header(path)
+        from safetensors import safe_open
+
+        with safe_open(path, framework="pt") as file:
+            self.about = _about(path, (file.metadata() or {}).get(METADATA))
+            self._tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        known = {key.split(".")[-1] for key in self._tensors if ".calls.0.layer." in key}
+        self.layers = len(known)
+        for number in range(self.about.rounds):
+            self._check(number)
+
+    def get(self, number: int, *parts: object) -> Tensor | None:
+        """A tensor of a round, floating-point ones as fp32; `None` where the engine did not show it."""
+        found = self._tensors.get(name(number, *parts))
+        return found.float() if found is not None and found.is_floating_point() else found
+
+    def integers(self, number: int, *parts: object) -> list[int]:
+        """A tensor of a round that must be there, as a list of integers."""
+        found = self.get(number, *parts)
+        if found is None or found.is_floating_point() or found.ndim != 1:
+            what = "nothing" if found is None else f"{found.dtype} {list(found.shape)}"
+            raise InputError(f"{self.path}#{name(number, *parts)}: found {what}, expected a list of integers")
+        return [int(value) for value in found]
+
+    @property
+    def coarse(self) -> bool:
+        """Whether the engine computed in less than fp32."""
+        taps = self._tensors.get(name(0, "taps"))
+        return taps is not None and taps.dtype != torch.float32
+
+    @property
+    def tolerance(self) -> float:
+        """Relative error of a row up to which it counts as equal."""
+        return COARSE if self.coarse else FINE
+
+    def _check(self, number: int) -> None:
+        requests, starts = self.integers(number, "requests"), self.integers(number, "starts")
+        where = f"{self.path}#{name(number, 'starts')}"
+        if len(starts) != len(requests) + 1 or starts[0] != 0 or starts != sorted(set(starts)):
+            raise InputError(f"{where}: found {starts}, expected increasing rows of {len(requests)} requests")
+        if any(not 0 <= request < len(self.about.prompts) for request in requests):
+            raise InputError(f"{self.path}#{name(number, 'requests')}: found a request that is not listed")
+        for part in ("tokens", "positions", "taps", "features"):
+            self._check_rows(starts[-1], number, part)
+        for part in ("keys", "values", "written"):
+            for layer in range(self.layers):
+                self._check_rows(starts[-1], number, "context", part, layer)
+        self._check_rows(len(requests), number, "drafts")
+        if any(value < 0 for value in self.integers(number, "positions")):
+            raise InputError(f"{self.path}#{name(number, 'positions')}: found a negative position")
+
+    def _check_rows(self, rows: int, number: int, *parts: object) -> None:
+        found = self.get(number, *parts)
+        if found is not None and (not found.ndim or len(found) < rows):
+            shown = list(found.shape)
+            raise InputError(f"{self.path}#{name(number, *parts)}: found {shown}, expected {rows} rows")
+
+
+def _about(path: Path, text: str | None) -> About:
+    if text is None:
+        raise InputError(f"{path}: found no {METADATA} in its metadata, expected a file of TRUEDRAFT_TRACE")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        shown = found.get("schema") if isinstance(found, dict) else "no JSON object"
+        raise InputError(f"{path}#{METADATA}/schema: found {shown!r:.40}, expected {SCHEMA}")
+    for key, kind in (*((key, str) for key in _WORDS), *((key, int) for key in _NUMBERS)):
+        if not isinstance(found.get(key), kind) or (kind is int and not 0 <= found[key] < 10**6):
+            raise InputError(
+                f"{path}#{METADATA}/{key}: found {found.get(key)!r:.40}, expected {kind.__name__}"
+            )
+    if not found["rounds"]:
+        raise InputError(f"{path}#{METADATA}/rounds: found 0, expected a recorded round")
+    width = found.get("width")
+    return About(
+        **{key: found[key] for key in (*_WORDS, *_NUMBERS)},
+        width=width if isinstance(width, int) else None,
+        prompts=tuple(_prompt(path, entry) for entry in _requests(path, found)),
+        draft_ids=found.get("logit_ids") == "draft",
+    )
+
+
+def _requests(path: Path, found: dict[str, Any]) -> list[Any]:
+    requests = found.get("requests")
+    if not isinstance(requests, list) or not all(isinstance(entry, dict) for entry in requests):
+        raise InputError(f"{path}#{METADATA}/requests: expected a list of objects")
+    return requests
+
+
+def _prompt(path: Path, entry: dict[str, Any]) -> tuple[int, ...] | None:
+    prompt = entry.get("prompt")
+    if prompt is None:
+        return None
+    if not isinstance(prompt, list) or not all(isinstance(t, int) and 0 <= t < 2**31 for t in prompt):
+        raise InputError(f"{path}#{METADATA}/requests: found a prompt that is no list of token ids")
+    return tuple(prompt)

@@ -1,0 +1,137 @@
+"""`truedraft trace diff`: its text, its JSON, and files that are no traces."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from truedraft.cli import main
+
+TRACES = Path(__file__).parents[1] / "data" / "engines" / "traces"
+SHIPPED = TRACES / "dflash-full.safetensors"
+
+
+def test_the_report_names_the_first_difference(capsys):
+    assert main(["trace", "diff", str(SHIPPED), "tiny/dflash-full"]) == 1
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].startswith("vllm 0.32.0 (v1), dflash, 6 rounds of 2 requests; contract ")
+    assert out[1].startswith("first difference: context keys, layer 1: ")
+    assert out[1].endswith("; all are equal with layer 0's k_norm")
+    assert not any(line.startswith("also") for line in out)
+
+
+def test_json_and_exit_code_of_a_healthy_trace(capsys):
+    assert main(["trace", "diff", str(TRACES / "eagle3.safetensors"), "tiny/eagle3", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["schema"], found["first"], found["steps_not_seen"]) == (1, None, [])
+    assert found["turns_with_equal_drafts"] == found["turns"] > 5
+    assert {stage["unequal"] for stage in found["stages"]} == {0}
+
+
+def copied(
+    path: Path, drop: str = "", replace: dict[str, torch.Tensor] | None = None, **about: object
+) -> None:
+    """The shipped trace without tensors whose name holds `drop`, with others replaced."""
+    with safe_open(SHIPPED, framework="pt") as file:
+        metadata = json.loads(file.metadata()["truedraft_trace"]) | about
+        tensors = {key: file.get_tensor(key) for key in file.keys() if not drop or drop not in key}  # noqa: SIM118
+    save_file(tensors | (replace or {}), path, {"truedraft_trace": json.dumps(metadata)})
+
+
+def test_a_trace_of_a_compiled_drafter_says_what_it_lacks(tmp_path, capsys):
+    path = tmp_path / "t.safetensors"
+    copied(path, drop=".calls.")
+    assert main(["trace", "diff", str(path), "tiny/dflash-full"]) == 1
+    out = capsys.readouterr().out
+    assert "not in the trace: block width, block tokens" in out
+    assert "first difference: context keys, layer 1" in out
+    assert "eagerly" in out
+
+
+def test_nothing_to_recompute_is_undecided(tmp_path, capsys):
+    path = tmp_path / "t.safetensors"
+    kept = ("requests", "starts", "tokens", "positions")
+    with safe_open(SHIPPED, framework="pt") as file:
+        tensors = {key: file.get_tensor(key) for key in file.keys() if key.endswith(kept)}  # noqa: SIM118
+        metadata = file.metadata()
+    tensors = {key: tensor for key, tensor in tensors.items() if key.count(".") == 2}
+    save_file(tensors, path, metadata)
+    assert main(["trace", "diff", str(path), "tiny/dflash-full"]) == 3
+    assert "no step that can be recomputed" in capsys.readouterr().err
+
+
+BAD = {
+    "schema": ({"schema": 2}, {}, "schema: found 2, expected 1"),
+    "rounds": ({"rounds": "x"}, {}, "rounds: found 'x', expected int"),
+    "more rounds": ({"rounds": 99}, {}, "rounds.6.requests: found nothing, expected a list of integers"),
+    "no rounds": ({"rounds": 0}, {}, "rounds: found 0"),
+    "requests": ({"requests": 3}, {}, "requests: expected a list"),
+    "prompt": ({"requests": [{"prompt": ["a"]}, {}]}, {}, "a prompt that is no list of token ids"),
+    "unlisted": ({"requests": []}, {}, "a request that is not listed"),
+    "token": (
+        {},
+        {"rounds.0.tokens": torch.full((60,), 10**6)},
+        "found token 1000000, expected ids below 1024",
+    ),
+    "starts": ({}, {"rounds.0.starts": torch.tensor([0, 50, 20])}, "rounds.0.starts: found [0, 50, 20]"),
+    "rows": ({}, {"rounds.0.features": torch.zeros(2, 128)}, "rounds.0.features: found [2, 128], expected"),
+    "scalar": ({}, {"rounds.0.taps": torch.tensor(1.0)}, "rounds.0.taps: found []"),
+    "positions": ({}, {"rounds.0.positions": torch.full((60,), -4)}, "rounds.0.positions: found a negative"),
+    "width": (
+        {},
+        {"rounds.0.taps": torch.zeros(60, 100)},
+        "rounds.0.taps: found [60, 100], expected rows of 384",
+    ),
+    "method": ({"method": "eagle3"}, {}, "found a trace of eagle3, expected a dflash drafter's"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_damaged_traces_are_one_line(case, tmp_path, capsys):
+    about, tensors, said = BAD[case]
+    path = tmp_path / "t.safetensors"
+    copied(path, replace=tensors, **about)
+    assert main(["trace", "diff", str(path), "tiny/dflash-full"]) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == 1
+    assert "t.safetensors" in err
+
+
+def test_other_files_are_refused(tmp_path, capsys):
+    cut = tmp_path / "cut.safetensors"
+    cut.write_bytes(SHIPPED.read_bytes()[:5000])
+    plain = tmp_path / "plain.safetensors"
+    save_file({"a": torch.ones(1)}, plain)
+    other = tmp_path / "text"
+    other.write_text("no tensors")
+    for path in (cut, plain, other, tmp_path / "none", tmp_path):
+        assert main(["trace", "diff", str(path), "tiny/dflash-full"]) == 2
+        err = capsys.readouterr().err
+        assert err.startswith("truedraft: error: ")
+        assert err.count("\n") == 1
+        assert path.name in err
+
+
+def test_without_a_pair_the_engines_own_is_taken(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "t.safetensors"
+    copied(path, target="nowhere/target", draft="nowhere/draft")
+    assert main(["trace", "diff", str(path)]) == 2
+    assert "nowhere/target" in capsys.readouterr().err
+    shutil.copy(SHIPPED, path)
+    monkeypatch.chdir(Path(__file__).parents[2])
+    assert main(["trace", "diff", str(path), "--max-rows", "10"]) == 1
+
+
+def test_rows_beyond_max_rows_are_not_compared_with_the_target(capsys):
+    command = ["trace", "diff", str(SHIPPED), "tiny/dflash-full", "--json", "--max-rows", "10"]
+    assert main(command) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["stages"][0]["rows"] == 20
+    assert found["turns"] == 0
