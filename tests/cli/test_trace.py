@@ -88,6 +88,10 @@ BAD = {
         {"rounds.0.taps": torch.zeros(60, 100)},
         "rounds.0.taps: found [60, 100], expected rows of 384",
     ),
+    "ids": ({}, {"rounds.0.calls.0.ids": torch.full((16,), 10**6)}, "embedding: the tensors do not fit"),
+    "hidden": ({}, {"rounds.0.heads.0.hidden": torch.zeros(14, 3)}, "the tensors do not fit this pair"),
+    "logit ids": ({}, {"rounds.0.heads.0.ids": torch.full((14, 64), -5)}, "head: the tensors do not fit"),
+    "keys": ({}, {"rounds.0.context.keys.0": torch.zeros(60, 9, 32)}, "the tensors do not fit this pair"),
     "method": ({"method": "eagle3"}, {}, "found a trace of eagle3, expected a dflash drafter's"),
 }
 

@@ -23,6 +23,14 @@ ROUNDS, TOKENS, PROMPT = 6, 14, 20
 CASES: dict[str, dict[str, Any]] = {
     "dflash-full": {"method": "dflash", "k": 7, "runner": "v1", "mode": "off"},
     "dflash-full-fixed": {"method": "dflash", "k": 7, "runner": "v1", "mode": "fix", "draft": "dflash-full"},
+    "prefix-cached": {
+        "method": "dflash",
+        "k": 7,
+        "runner": "v1",
+        "mode": "fix",
+        "draft": "dflash-full",
+        "cached": True,
+    },
     "eagle3": {"method": "eagle3", "k": 5, "runner": "v1", "mode": "off"},
     "dspark": {"method": "dspark", "k": 7, "runner": "v2", "mode": "off"},
     "dflash-speculators": {"method": "dflash", "k": 7, "runner": "v2", "mode": "off"},
@@ -51,7 +59,7 @@ def main(name: str, out: Path) -> None:
         skip_tokenizer_init=True,
         dtype="float32",
         enforce_eager=True,
-        enable_prefix_caching=False,
+        enable_prefix_caching=bool(case.get("cached")),
         async_scheduling=False,
         max_num_seqs=2,
         max_model_len=512,
@@ -62,6 +70,10 @@ def main(name: str, out: Path) -> None:
         },
     )
     sampling = SamplingParams(temperature=0.0, max_tokens=TOKENS, ignore_eos=True, detokenize=False)
+    if case.get("cached"):  # the second request finds what the first has left
+        for _ in range(2):
+            llm.generate([{"prompt_token_ids": tokenizer(texts[0]).input_ids}], sampling, use_tqdm=False)
+        return
     llm.generate([{"prompt_token_ids": prompt} for prompt in prompts], sampling, use_tqdm=False)
 
 

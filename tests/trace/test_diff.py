@@ -6,11 +6,16 @@ the contract is given a wrong value, the step that shows that convention must di
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
 
 from truedraft.contract import InputError
 from truedraft.formats import resolve
@@ -20,6 +25,8 @@ from truedraft.trace import Trace, TraceDiff, diff_trace
 
 TRACES = Path(__file__).parents[1] / "data" / "engines" / "traces"
 FIRST_NORM = "layer 0's k_norm"
+CACHED = 128
+"""Rows that the second request of `prefix-cached` takes from the cache."""
 
 
 @cache
@@ -134,3 +141,103 @@ def test_numbers_are_named():
 def test_a_trace_of_another_family_is_refused():
     with pytest.raises(InputError, match="found a trace of eagle3, expected a dflash drafter's"):
         compared("eagle3", pair="dflash-full")
+
+
+def test_a_convention_and_a_defect_at_once():
+    """Layer 0 shows the rotary base alone; layer 1 needs both."""
+    found = differing(compared("dflash-full", "rope.theta=1000000"))
+    assert found["context keys, layer 0"] == ("rope.theta=2×10000",)
+    assert found["context keys, layer 1"] == (f"rope.theta=2×10000 and {FIRST_NORM}",)
+
+
+def rounded(name: str, path: Path) -> Trace:
+    """The trace as an engine in bf16 would have written it, but for its own rounding on the way."""
+    with safe_open(TRACES / f"{name}.safetensors", framework="pt") as file:
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        metadata = file.metadata()
+    kept = {key: t.bfloat16() if t.is_floating_point() else t for key, t in tensors.items()}
+    save_file(kept, path, metadata)
+    return Trace(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("dflash-full", {"context keys, layer 1"}),
+        ("dflash-full-fixed", set()),
+        ("eagle3", set()),
+        ("dspark", {"context keys, layer 1"}),
+    ],
+)
+def test_sixteen_bits_hide_no_fault_and_make_none(name, expected, tmp_path):
+    trace = rounded(name, tmp_path / "t.safetensors")
+    assert trace.coarse
+    found = diff_trace(trace, Wiring(f"tiny/{name.removesuffix('-fixed')}", None, ()), target())
+    assert set(differing(found)) == expected
+    taps = differing(
+        diff_trace(
+            trace, Wiring(f"tiny/{name.removesuffix('-fixed')}", None, ("taps.layers=1,4,7",)), target()
+        )
+    )
+    assert ("taps, tap 2" in taps) is (name != "eagle3")
+
+
+def attended(query: Tensor, keys: Tensor, values: Tensor, scale: float) -> Tensor:
+    """Softmax attention [n, heads, D] over [m, kv heads, D], head by head."""
+    shared = query.shape[1] // keys.shape[1]
+    heads = [
+        torch.softmax(query[:, h] @ keys[:, h // shared].T * scale, -1) @ values[:, h // shared]
+        for h in range(query.shape[1])
+    ]
+    return torch.stack(heads, 1)
+
+
+def with_cached_rows(how: str, path: Path) -> Trace:
+    """The trace whose second request starts behind 128 cached rows, its attention made by hand.
+
+    `kept`: over all rows, `hidden`: without the cached ones, `zero`: with zeros there. The cached rows are
+    those that the first request, of the same prompt, has written.
+    """
+    with safe_open(TRACES / "prefix-cached.safetensors", framework="pt") as file:
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        metadata = file.metadata()
+    rounds = range(json.loads(metadata["truedraft_trace"])["rounds"])
+    turns = [r for r in rounds if tensors[f"rounds.{r}.requests"].tolist() == [1]]
+    assert int(tensors[f"rounds.{turns[0]}.positions"][0]) == CACHED
+    for layer in range(2):
+        first = [tensors[f"rounds.0.context.{part}.{layer}"][:CACHED] for part in ("keys", "values")]
+        seen = [part[:0] if how == "hidden" else part * (how == "kept") for part in first]
+        for r in turns:
+            valid = len(tensors[f"rounds.{r}.tokens"]) - int(tensors[f"rounds.{r}.rejected"][0])
+            own = [tensors[f"rounds.{r}.context.{part}.{layer}"][:valid] for part in ("keys", "values")]
+            seen = [torch.cat(pair) for pair in zip(seen, own, strict=True)]
+            query, key, value = (
+                tensors[f"rounds.{r}.calls.0.{part}.{layer}"] for part in ("query", "key", "value")
+            )
+            out = attended(
+                query, torch.cat([seen[0], key]), torch.cat([seen[1], value]), query.shape[2] ** -0.5
+            )
+            tensors[f"rounds.{r}.calls.0.attention.{layer}"] = out
+    save_file(tensors, path, metadata)
+    return Trace(path)
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [("kept", ""), ("hidden", "rows from the cache not visible"), ("zero", "rows from the cache zero")],
+)
+def test_rows_that_a_cache_brought(how, why, tmp_path):
+    trace = with_cached_rows(how, tmp_path / "t.safetensors")
+    found = diff_trace(trace, Wiring("tiny/dflash-full", None, ()), target())
+    assert found.unseen == CACHED
+    said = {
+        where: explained for where, explained in differing(found).items() if where.startswith("attention")
+    }
+    assert set(said) == ({"attention, layer 0", "attention, layer 1"} if why else set())
+    assert all(explained == (why,) for explained in said.values())
+
+
+def test_a_real_prefix_hit_has_its_draft_context():
+    found = compared("prefix-cached", pair="dflash-full")
+    assert (differing(found), found.unseen) == ({}, CACHED)
+    assert found.equal == found.rounds >= 4

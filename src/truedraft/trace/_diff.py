@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from truedraft.contract import CHAIN_FAMILIES, SCHEMA, Contract, InputError, UndecidedError
 from truedraft.decode.protocols import Round
@@ -102,25 +102,40 @@ def diff_trace(
     with torch.inference_mode():
         for done, (request, history) in enumerate(requests.items()):
             _refuse_tokens(trace, history, contract)
-            known[request] = states(target, history.tokens[: min(history.known, max_rows)])
+            known[request] = ours = states(target, history.tokens[: min(history.known, max_rows)])
+            columns = torch.tensor([layer + 1 for layer in contract["taps.layers"]])
+            history.taps = ours[:, columns].flatten(1)
             if on_progress is not None:
                 on_progress("target", done + 1, len(requests))
     explainer = Explainer(wiring, (target.embedding, target.head), tuple(requests.values()), trace.tolerance)
     stages = (chain_stages if explainer.pieces.chain else block_stages)(trace)
-    outcomes = list(tap_outcomes(trace, contract, known, requests))
+    with _fitting(trace, "taps"):
+        outcomes = list(tap_outcomes(trace, contract, known, requests))
     absent = [] if outcomes else ["taps"]
     for done, stage in enumerate(stages):
         # of several ranks each holds some of the heads
-        found = explainer.outcomes(stage) if trace.about.ranks == 1 or not stage.sharded else []
+        with _fitting(trace, stage.name):
+            found = explainer.outcomes(stage) if trace.about.ranks == 1 or not stage.sharded else []
         outcomes += found
         absent += [] if found else [stage.name]
         if on_progress is not None:
             on_progress("steps", done + 1, len(stages))
-    rounds, equal = _replayed(trace, wiring, known, requests)
+    with _fitting(trace, "drafts"):
+        rounds, equal = _replayed(trace, wiring, requests)
     unseen = sum(history.turns[0].first for history in requests.values())
     if not outcomes:
         raise UndecidedError(f"{trace.path}: found no step that can be recomputed, expected taps or more")
     return TraceDiff(contract, trace.about, tuple(outcomes), rounds, equal, unseen, tuple(absent))
+
+
+@contextmanager
+def _fitting(trace: Trace, step: str) -> Iterator[None]:
+    """Tensors of a damaged trace, or of another pair, as one line that names the step."""
+    try:
+        yield
+    except (RuntimeError, IndexError, ValueError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"{trace.path}: {step}: the tensors do not fit this pair ({reason:.200})") from None
 
 
 def _refuse(trace: Trace, contract: Contract) -> None:
@@ -132,7 +147,7 @@ def _refuse(trace: Trace, contract: Contract) -> None:
     taps, wide = trace.get(0, "taps"), len(contract["taps.layers"]) * contract.target.hidden_size
     if taps is not None and taps.shape[1] % contract.target.hidden_size:
         raise InputError(f"{trace.path}#rounds.0.taps: found {list(taps.shape)}, expected rows of {wide}")
-    if trace.get(0, "positions") is not None and trace.layers not in (0, contract["backbone.layers"]):
+    if trace.layers not in (0, contract["backbone.layers"]):
         raise InputError(
             f"{trace.path}: found {trace.layers} draft layers, expected {contract['backbone.layers']}"
         )
@@ -144,16 +159,14 @@ def _refuse_tokens(trace: Trace, history: History, contract: Contract) -> None:
         raise InputError(f"{trace.path}: found token {int(history.tokens.max())}, expected ids below {size}")
 
 
-def _replayed(
-    trace: Trace, wiring: Wiring, known: Mapping[int, Tensor], requests: Mapping[int, History]
-) -> tuple[int, int]:
+def _replayed(trace: Trace, wiring: Wiring, requests: Mapping[int, History]) -> tuple[int, int]:
     """Turns whose drafts were made anew from the target's own states, and those in which they are equal."""
     wired = wiring.wire({})
     rounds = equal = 0
     with torch.inference_mode():
-        for request, history in requests.items():
-            columns = torch.tensor([layer + 1 for layer, _ in wired.taps])
-            taps = known[request][:, columns].flatten(1)
+        for history in requests.values():
+            taps = history.taps
+            assert taps is not None
             cache: Any = wired.drafter.new_cache()
             sequence = cache.open()
             done = 0

@@ -64,10 +64,17 @@ def _key_guesses(pieces: Pieces) -> Sequence[tuple[str, Twist]]:
     return [*norms, ("no k_norm", Twist(norm_of=-1)), *_shifted(pieces)]
 
 
-def _row_guesses(_pieces: Pieces) -> Sequence[tuple[str, Twist]]:
+def _row_guesses(pieces: Pieces) -> Sequence[tuple[str, Twist]]:
+    cached: list[tuple[str, Twist]] = [
+        ("rows from the cache not visible", Twist(cached="hidden")),
+        ("rows from the cache zero", Twist(cached="zero")),
+    ]
+    for layer in range(len(pieces.layers)):
+        cached.append((f"rows from the cache with layer {layer}'s k_norm", Twist(norm_of=layer)))
     return [
         ("the last context row missing", Twist(rows=-1)),
         ("the anchor's own row visible", Twist(rows=1)),
+        *cached,
     ]
 
 
@@ -171,14 +178,10 @@ class _Steps:
         for layer in range(len(pieces.layers)):
             found = self._block(turn, "attention", layer)
             own = [self._block(turn, part, layer) for part in ("query", "key", "value")]
-            keys, values = (
-                history.context("context", "keys", layer),
-                history.context("context", "values", layer),
-            )
-            if found is None or keys is None or values is None or any(part is None for part in own):
+            context = _context_of(history, pieces, layer, rows, twist)
+            if found is None or context is None or any(part is None for part in own):
                 continue
-            if rows > len(keys) or not bool(history.seen[:rows].all()):
-                continue
+            keys, values = context
             query, key, value = (part for part in own if part is not None)
             first, mask = block_visibility(
                 turn.anchor,
@@ -188,7 +191,11 @@ class _Steps:
                 contract["attention.window_rule"][layer],
                 contract["attention.causal"][layer],
             )
-            every = torch.cat([keys[first:rows], key]), torch.cat([values[first:rows], value])
+            if twist.cached == "hidden" and not bool(history.seen[:rows].all()):
+                if mask is None:
+                    mask = torch.ones(len(query), rows - first + len(query), dtype=torch.bool)
+                mask[:, : rows - first] &= history.seen[first:rows]
+            every = torch.cat([keys[first:], key]), torch.cat([values[first:], value])
             ours = attention(query, *every, mask, contract["attention.scale"][layer])
             yield Compared(f"layer {layer}", found, ours)
 
@@ -227,6 +234,27 @@ class _Steps:
             return
         found = drafts[turn.place].long()
         yield Compared("", found[:, None], chosen(pieces, slots, ids[:1].long(), found)[:, None])
+
+
+def _context_of(
+    history: History, pieces: Pieces, layer: int, rows: int, twist: Twist
+) -> tuple[Tensor, Tensor] | None:
+    """Keys and values [rows, kv heads, D] of a layer's context: the engine's where they were seen, and where
+    a cache brought them ours, from our target's states.
+    """
+    keys, values = (history.context("context", part, layer) for part in ("keys", "values"))
+    if keys is None or values is None or rows > len(keys):
+        return None
+    unseen = (~history.seen[:rows]).nonzero()[:, 0]
+    if not len(unseen):
+        return keys[:rows], values[:rows]
+    if history.taps is None or int(unseen[-1]) >= len(history.taps):
+        return None
+    keys, values = keys[:rows].clone(), values[:rows].clone()
+    if twist.cached != "zero":
+        features = pieces.fusion.project(history.taps[unseen])
+        keys[unseen], values[unseen] = pieces.context(layer, features, unseen, Twist(norm_of=twist.norm_of))
+    return keys, values
 
 
 def chosen(pieces: Pieces, slots: Tensor, anchor: Tensor, found: Tensor) -> Tensor:

@@ -98,7 +98,7 @@ class Trace:
             raise InputError(f"{self.path}#{name(number, 'positions')}: found a negative position")
 
     def _check_rows(self, rows: int, number: int, *parts: object) -> None:
-        found = self.get(number, *parts)
+        found = self._tensors.get(name(number, *parts))
         if found is not None and (not found.ndim or len(found) < rows):
             shown = list(found.shape)
             raise InputError(f"{self.path}#{name(number, *parts)}: found {shown}, expected {rows} rows")

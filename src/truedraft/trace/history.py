@@ -58,7 +58,8 @@ class History:
     """What a trace shows of one request. Position p is row p of every tensor.
 
     `tokens` [n]: ids, -1 where none was seen. `seen` [n]: positions whose rows went through the drafter here.
-    `known`: leading positions whose token is known.
+    `known`: leading positions whose token is known. `taps` [m, ΣH]: what the target makes of the first m
+    tokens, once it has run over them.
     """
 
     def __init__(self, trace: Trace, own: list[Turn]) -> None:
@@ -75,6 +76,7 @@ class History:
             self.seen[turn.first : turn.anchor] = True
         unknown = (self.tokens < 0).nonzero()
         self.known = int(unknown[0]) if len(unknown) else size
+        self.taps: Tensor | None = None
         self._gathered: dict[tuple[object, ...], Tensor | None] = {}
 
     def anchor_token(self, turn: Turn) -> int | None:

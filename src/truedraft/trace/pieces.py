@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -21,14 +22,18 @@ from truedraft.models.rope import RotaryTable
 
 @dataclass(frozen=True)
 class Twist:
-    """A fault that no axis expresses. `norm_of`: the layer whose k_norm is used, -1 for none. `shift`: of
-    positions. `rows`: context rows too many, or too few. `rotated`: whether keys are.
+    """A fault that no axis expresses.
+
+    `norm_of`: the layer whose k_norm is used, -1 for none. `shift`: of positions. `rows`: context rows too
+    many, or too few. `rotated`: whether keys are. `cached`: what attention finds in rows that a cache
+    brought: `written` as they should be, `hidden`, or `zero`.
     """
 
     norm_of: int | None = None
     shift: int = 0
     rows: int = 0
     rotated: bool = True
+    cached: Literal["written", "hidden", "zero"] = "written"
 
 
 PLAIN = Twist()
