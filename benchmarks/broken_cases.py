@@ -49,8 +49,8 @@ def _mask(config: Config) -> None:
     config["dflash_config"]["mask_token_id"] = 2
 
 
-def _theta_elsewhere(config: Config) -> None:
-    config["dflash_config"]["rope_theta"] = config.pop("rope_theta")
+def _theta_of_target(config: Config) -> None:
+    config["rope_parameters"] = {"rope_type": "default", "rope_theta": 1e6}
 
 
 def _norm_after(config: Config) -> None:
@@ -87,11 +87,11 @@ CASES = (
     Broken("layer ids one too low", "dflash-full", "dflash", "v1", _low_ids, truth="taps.layers=1,4,6"),
     Broken("mask id 2 for 1", "dflash-full", "dflash", "v1", _mask, truth="block.mask_token_id=1"),
     Broken(
-        "`rope_theta` below `dflash_config`, where nobody reads it",
+        "the target's `rope_parameters` beside the drafter's `rope_theta`",
         "dflash-full",
         "dflash",
         "v1",
-        _theta_elsewhere,
+        _theta_of_target,
         truth="rope.theta=10000",
     ),
     Broken("K 4 for a block of 7", "dflash-full", "dflash", "v1", k=4),

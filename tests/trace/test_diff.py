@@ -241,3 +241,9 @@ def test_a_real_prefix_hit_has_its_draft_context():
     found = compared("prefix-cached", pair="dflash-full")
     assert (differing(found), found.unseen) == ({}, CACHED)
     assert found.equal == found.rounds >= 4
+
+
+def test_a_narrower_block_is_one_difference():
+    """K 4 of 7: vLLM asks for a shorter block, which is another input; its positions are right."""
+    found = differing(compared("dflash-full-fixed", "block.width=9", "block.proposals=8", pair="dflash-full"))
+    assert found == {"block width": ()}

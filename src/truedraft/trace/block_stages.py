@@ -11,7 +11,7 @@ from truedraft.models.readout import Readout
 from truedraft.models.visibility import block_visibility
 from truedraft.trace.file import Trace
 from truedraft.trace.history import History, Turn
-from truedraft.trace.pieces import PLAIN, Pieces, Twist, attention
+from truedraft.trace.pieces import NO_NORM, ONES, PLAIN, Pieces, Twist, attention
 from truedraft.trace.stage import Compared, Stage
 from truedraft.trace.target_stages import fusion_stage, head_stage
 
@@ -44,7 +44,7 @@ def block_stages(trace: Trace) -> list[Stage]:
         Stage("block tokens", steps.tokens, ("block.mask_token_id", "block.anchor_fill")),
         Stage("block positions", steps.positions, ("block.position_offset",)),
         Stage("embedding", steps.embedding, ("embedding.source", "embedding.scale")),
-        Stage("query and key", steps.projected, ROPE, _shifted, sharded=True),
+        Stage("query and key", steps.projected, ROPE, _key_guesses, sharded=True),
         Stage("attention", steps.attention, WINDOWS, _row_guesses, sharded=True),
         Stage("layer output", steps.layer, ("backbone.activation", "attention.gate"), sharded=True),
         Stage("final norm", steps.final_norm),
@@ -61,7 +61,8 @@ def _shifted(_pieces: Pieces) -> Sequence[tuple[str, Twist]]:
 
 def _key_guesses(pieces: Pieces) -> Sequence[tuple[str, Twist]]:
     norms = [(f"layer {j}'s k_norm", Twist(norm_of=j)) for j in range(len(pieces.layers))]
-    return [*norms, ("no k_norm", Twist(norm_of=-1)), *_shifted(pieces)]
+    weightless = [("no k_norm", Twist(norm_of=NO_NORM)), ("a k_norm of ones", Twist(norm_of=ONES))]
+    return [*norms, *weightless, *_shifted(pieces)]
 
 
 def _row_guesses(pieces: Pieces) -> Sequence[tuple[str, Twist]]:
@@ -149,9 +150,7 @@ class _Steps:
         found = self._block(turn, "positions")
         if found is not None:
             first = turn.anchor + pieces.contract["block.position_offset"]
-            yield Compared(
-                "", found.long()[:, None], first + torch.arange(pieces.contract["block.width"])[:, None]
-            )
+            yield Compared("", found.long()[:, None], first + torch.arange(len(found))[:, None])
 
     def embedding(self, _history: History, turn: Turn, pieces: Pieces, _twist: Twist) -> Iterator[Compared]:
         found, ids = self._block(turn, "embedded"), self._block(turn, "ids")

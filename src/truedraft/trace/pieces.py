@@ -19,14 +19,16 @@ from truedraft.models.head import Head
 from truedraft.models.readout import Readout
 from truedraft.models.rope import RotaryTable
 
+NO_NORM, ONES = -1, -2
+
 
 @dataclass(frozen=True)
 class Twist:
     """A fault that no axis expresses.
 
-    `norm_of`: the layer whose k_norm is used, -1 for none. `shift`: of positions. `rows`: context rows too
-    many, or too few. `rotated`: whether keys are. `cached`: what attention finds in rows that a cache
-    brought: `written` as they should be, `hidden`, or `zero`.
+    `norm_of`: the layer whose k_norm is used, `NO_NORM`, or `ONES` as its weight. `shift`: of positions.
+    `rows`: context rows too many, or too few. `rotated`: whether keys are. `cached`: what attention finds in
+    rows that a cache brought: `written` as they should be, `hidden`, or `zero`.
     """
 
     norm_of: int | None = None
@@ -71,12 +73,7 @@ class Pieces:
         bias = own.weights.qkv_bias
         kv = F.linear(rows, own.weights.qkv[start:], None if bias is None else bias[start:])
         keys, values = kv.view(len(rows), 2, own.kv_heads, own.head_dim).unbind(1)
-        norm = own if twist.norm_of is None else self.layers[twist.norm_of]
-        if norm.weights.k_norm is not None and twist.norm_of != -1:
-            keys = F.rms_norm(keys, (own.head_dim,), norm.weights.k_norm, self._eps)
-        if twist.rotated:
-            keys = self._turn(layer, positions + twist.shift)(keys)
-        return keys, values
+        return self._finished(layer, keys, positions, twist), values
 
     def project(
         self, layer: int, entering: Tensor, positions: Tensor, features: Tensor | None, twist: Twist = PLAIN
@@ -90,8 +87,24 @@ class Pieces:
         if self.chain and layer == 0:
             assert features is not None
             inputs = torch.cat([inputs, self._normed_feature(features)], -1)
-        query, key, value = own.project(inputs, self._turn(layer, positions + twist.shift))
-        return query.transpose(0, 1), key.transpose(0, 1), value.transpose(0, 1)
+        turn = self._turn(layer, positions + twist.shift) if twist.rotated else _unturned
+        query, key, value = (part.transpose(0, 1) for part in own.project(inputs, turn))
+        if twist.norm_of is not None:
+            start = own.heads * own.head_dim
+            rows = slice(start, start + own.kv_heads * own.head_dim)
+            bias = own.weights.qkv_bias
+            raw = F.linear(inputs, own.weights.qkv[rows], None if bias is None else bias[rows])
+            key = self._finished(layer, raw.view(key.shape), positions, twist)
+        return query, key, value
+
+    def _finished(self, layer: int, keys: Tensor, positions: Tensor, twist: Twist) -> Tensor:
+        """Keys [n, kv heads, D] of rows at these positions, normed and rotated."""
+        other = twist.norm_of is not None and twist.norm_of >= 0
+        norm = self.layers[twist.norm_of or 0 if other else layer].weights.k_norm
+        if norm is not None and twist.norm_of != NO_NORM:
+            weight = None if twist.norm_of == ONES else norm
+            keys = F.rms_norm(keys, keys.shape[-1:], weight, self._eps)
+        return self._turn(layer, positions + twist.shift)(keys) if twist.rotated else keys
 
     def finish(self, layer: int, entering: Tensor, attended: Tensor, features: Tensor | None) -> Tensor:
         """The residual stream [n, H] behind a layer, from its attention's output [n, heads, D]."""
@@ -115,6 +128,10 @@ class Pieces:
         """Rotates [n, heads, D] of rows at these positions."""
         cos, sin = self.rope.at(positions, int(positions.abs().max()))
         return partial(self.rope.rotate, cos=cos[layer, :, None], sin=sin[layer, :, None])
+
+
+def _unturned(heads: Tensor) -> Tensor:
+    return heads
 
 
 def attention(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float) -> Tensor:
