@@ -16,6 +16,7 @@ SOURCE = Path(truedraft.__file__).parent
 ORDER = [
     "contract",
     "formats",
+    "fetch",
     "checks",
     "decode",
     "models",

@@ -1,4 +1,4 @@
-"""Rebuild the whole tiny pair offline with one command, "python recipes/tiny/build.py".
+"""Rebuild the whole tiny pair offline with one command (README.md).
 
 Stages already finished (work/*.done) are skipped; an interrupted training continues from its
 last checkpoint. Remove work/ to start over. Uses at most two single-thread processes.

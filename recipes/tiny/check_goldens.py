@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file
 
-from drafting import block_hidden, confidence_logits, propose
+from drafters.drafting import block_hidden, confidence_logits, propose
+from drafters.shapes import DrafterSpec, Shape
+from drafters.stack import Drafter
 from export import BORROWED
-from model import Drafter
-from settings import DrafterSpec, Shape
 
 CASES = ("dflash_zlab_swa_causal", "dflash_zlab_full", "dspark_deepspec_vanilla")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from corpus import token_stream
-from drafting import confidence_logits, propose
-from model import Drafter, Target
+from drafters.drafting import confidence_logits, propose
+from drafters.stack import Drafter, Target
 from settings import HELD_OUT_EVERY, HELD_OUT_PHASE, PROPOSALS, WINDOW_TOKENS
 
 Pairs = list[tuple[float, bool]]

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
-from torch import Tensor
+from safetensors.torch import load_file
 
-from model import Drafter, Target
+from drafters.layouts import decoder_config, write_directory
+from drafters.stack import Drafter, Target
 from settings import (
     DRAFTERS,
     EOS_ID,
@@ -26,28 +26,7 @@ from settings import (
 
 
 def _common(shape: Shape, architecture: str) -> dict[str, Any]:
-    return {
-        "architectures": [architecture],
-        "attention_bias": False,
-        "attention_dropout": 0.0,
-        "bos_token_id": None,
-        "dtype": "float16",
-        "eos_token_id": EOS_ID,
-        "head_dim": shape.head_dim,
-        "hidden_act": "silu",
-        "hidden_size": shape.hidden,
-        "initializer_range": 0.02,
-        "intermediate_size": shape.intermediate,
-        "max_position_embeddings": 1024,
-        "model_type": "qwen3",
-        "num_attention_heads": shape.heads,
-        "num_hidden_layers": shape.layers,
-        "num_key_value_heads": shape.kv_heads,
-        "pad_token_id": EOS_ID,
-        "rms_norm_eps": shape.eps,
-        "use_cache": True,
-        "vocab_size": VOCAB_SIZE,
-    }
+    return decoder_config(shape, architecture, VOCAB_SIZE, EOS_ID, positions=1024)
 
 
 def target_config() -> dict[str, Any]:
@@ -95,18 +74,10 @@ def drafter_config(spec: DrafterSpec) -> dict[str, Any]:
     }
 
 
-def _write(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(dict(sorted(config.items())), indent=2)
-    (folder / "config.json").write_text(text + "\n")
-    half = {name: tensor.detach().half().clone() for name, tensor in weights.items()}
-    save_file(half, str(folder / "model.safetensors"), metadata={"format": "pt"})
-
-
 def write_target(target: Target, folder: Path) -> None:
     """Write the target as a Qwen3ForCausalLM directory (fp16, tied head left out)."""
     weights = {f"model.{name}": tensor for name, tensor in target.state_dict().items()}
-    _write(folder, target_config(), weights)
+    write_directory(folder, target_config(), weights)
     generation = {"do_sample": False, "eos_token_id": EOS_ID, "pad_token_id": EOS_ID}
     (folder / "generation_config.json").write_text(json.dumps(generation, indent=2) + "\n")
 
@@ -117,7 +88,7 @@ def write_drafter(drafter: Drafter, target: Target, folder: Path) -> None:
     if drafter.spec.family == "dspark":
         weights["embed_tokens.weight"] = target.embed_tokens.weight
         weights["lm_head.weight"] = target.embed_tokens.weight
-    _write(folder, drafter_config(drafter.spec), weights)
+    write_directory(folder, drafter_config(drafter.spec), weights)
 
 
 def load_target(folder: Path = PAIR / "target") -> Target:

@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 
 from corpus import token_stream
-from drafting import propose
+from drafters.drafting import propose
+from drafters.stack import Drafter, Target
 from evaluate import load_prompts
 from export import load_drafter, load_target
-from model import Drafter, Target
 from settings import (
     DRAFTERS,
     EOS_ID,

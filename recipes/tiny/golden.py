@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from corpus import UNSEEN, documents, load_tokenizer
-from drafting import confidence_logits, propose
+from drafters.drafting import confidence_logits, propose
+from drafters.stack import Drafter, Target
 from export import load_drafter, load_target
-from model import Drafter, Target
 from settings import DRAFTERS, PAIR
 
 DOCUMENTS, PER_DOCUMENT = 8, 6

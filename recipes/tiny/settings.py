@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from drafters.shapes import FULL, SLIDING, DrafterSpec, Shape
 
 HERE = Path(__file__).resolve().parent
 WORK = HERE / "work"
@@ -22,45 +23,11 @@ MAX_NEW_TOKENS = 96
 HELD_OUT_EVERY, HELD_OUT_PHASE = 16, 5
 
 
-@dataclass(frozen=True)
-class Shape:
-    """Dimensions of one transformer stack."""
-
-    hidden: int
-    layers: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    intermediate: int
-    eps: float
-    theta: float
-
-
-@dataclass(frozen=True)
-class DrafterSpec:
-    """Everything that defines one drafter: its shape, conventions and training length."""
-
-    name: str
-    family: str
-    shape: Shape
-    taps: tuple[int, ...]
-    layer_types: tuple[str, ...]
-    sliding_window: int | None
-    width: int
-    first_slot: int
-    cycle: int
-    cycles: int
-    rate: float
-    seed: int
-    markov_rank: int = 0
-
-
 TARGET_SHAPE = Shape(128, 8, 6, 2, 32, 384, 1e-6, 1_000_000.0)
 TARGET_STEPS = 880
 TARGET_BATCH = 3
 TARGET_SEED = 7
 
-SLIDING, FULL = "sliding_attention", "full_attention"
 DRAFTER_BATCH = 4
 ANCHORS_PER_WINDOW = 40
 

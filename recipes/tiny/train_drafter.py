@@ -10,9 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from corpus import token_stream
-from drafting import block_hidden, confidence_logits, corrected_logits
+from drafters.drafting import block_hidden, confidence_logits, corrected_logits
+from drafters.stack import Drafter, Target
+from drafters.training import Trainer, muon_and_adam
 from export import load_target, write_drafter
-from model import Drafter, Target
 from settings import (
     ANCHORS_PER_WINDOW,
     DRAFTER_BATCH,
@@ -28,7 +29,6 @@ from settings import (
     WORK,
     DrafterSpec,
 )
-from training import Trainer
 
 WARM = 0.7
 
@@ -135,7 +135,14 @@ def train(name: str) -> None:
     spec, target = DRAFTERS[name], load_target()
     table = target.embed_tokens.weight
     drafter = fresh_drafter(spec)
-    trainer = Trainer(drafter, spec.cycle, 0.4, WORK / f"{name}.pt", spec.cycles, spec.rate)
+    trainer = Trainer(
+        drafter,
+        spec.cycle,
+        0.4,
+        WORK / f"{name}.safetensors",
+        muon_and_adam(drafter, spec.rate),
+        spec.cycles,
+    )
     windows = read_windows(target, spec)
     trainer.report(f"{len(windows.ids)} windows ready")
     average = tau = 0.0

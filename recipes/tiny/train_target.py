@@ -7,8 +7,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from corpus import token_stream
+from drafters.stack import Target
+from drafters.training import Trainer, muon_and_adam
 from export import write_target
-from model import Target
 from settings import (
     PAIR,
     TARGET_BATCH,
@@ -19,7 +20,7 @@ from settings import (
     WINDOW_TOKENS,
     WORK,
 )
-from training import Trainer, window_starts
+from windows import window_starts
 
 
 def fresh_target() -> Target:
@@ -38,7 +39,9 @@ def train() -> None:
     """Run (or continue) the training and write the target directory."""
     stream = torch.tensor(token_stream())
     target = fresh_target()
-    trainer = Trainer(target, TARGET_STEPS, 0.6, WORK / "target.pt")
+    trainer = Trainer(
+        target, TARGET_STEPS, 0.6, WORK / "target.safetensors", muon_and_adam(target, 0.01)
+    )
     average = 0.0
     while trainer.step < TARGET_STEPS:
         starts = window_starts(len(stream), TARGET_BATCH, trainer.step, TARGET_SEED)

@@ -14,6 +14,7 @@ from speculators.losses import resolve_loss_config
 from speculators.model import SpeculatorModel
 from torch import Tensor
 
+from drafters.training import Trainer, muon_and_adam
 from settings import WINDOW_TOKENS, WORK
 from speculators_pairs.export import write
 from speculators_pairs.features import load_features
@@ -26,7 +27,6 @@ from speculators_pairs.plan import (
     WARM,
     Plan,
 )
-from training import Trainer
 
 CROSS_ENTROPY = resolve_loss_config("ce", "eager")
 MIXED = resolve_loss_config('{"ce": 0.1, "tv": 0.9}', "eager")
@@ -101,7 +101,14 @@ def train(name: str) -> None:
     torch.set_num_threads(1)
     plan = PLANS[name]
     model = fresh(plan).train()
-    trainer = Trainer(model, plan.cycle, 0.4, WORK / f"{name}.pt", plan.cycles, plan.rate)
+    trainer = Trainer(
+        model,
+        plan.cycle,
+        0.4,
+        WORK / f"{name}.safetensors",
+        muon_and_adam(model, plan.rate),
+        plan.cycles,
+    )
     ids, states, last = load_features(plan.aux)
     average = tau = 0.0
     while trainer.step < trainer.steps:

@@ -28,6 +28,7 @@ COMMANDS = {
     "doctor": "Whether a pair runs as it was trained: files, output and weights, and what to do first.",
     "engines": "The engine releases whose reading of a pair is known to `check`.",
     "explain": "The manual page of a finding's code.",
+    "fetch": "A real pretrained target from the Python registry, dequantised into a directory.",
     "measure": "Acceptance from any engine's logs, counters and benchmark files, or from a running server.",
     "plan": "How many boots and prompts a comparison needs, from a pilot's records.",
     "probe": "Which conventions the weights were trained with, measured by replay.",

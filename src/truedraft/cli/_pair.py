@@ -53,7 +53,7 @@ def _named(places: list[tuple[HubId, Path]]) -> Iterator[None]:
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
+def ended_by_signals() -> Iterator[None]:
     """A cancelled job or a closed terminal ends the command as Ctrl-C does: nothing stays behind."""
     names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     if threading.current_thread() is not threading.main_thread():
@@ -88,7 +88,7 @@ def _fetched(target: str, draft: str | None, weights: bool, quiet: bool) -> Iter
     client = client_of_environment()
     names: dict[str, str] = {"target": target} | ({"draft": draft} if draft else {})
     places: list[tuple[HubId, Path]] = []
-    with _ended_by_signals(), TemporaryDirectory(prefix="truedraft-") as temporary:
+    with ended_by_signals(), TemporaryDirectory(prefix="truedraft-") as temporary:
         with told_when_slow(quiet) as progress, _named(places):
             for role, name in tuple(names.items()):
                 if _is_hub_id(name) and (wanted := hub_id(name)) is not None:

@@ -1,4 +1,4 @@
-"""Names that the user may give: directories, and the pairs that ship with the package."""
+"""Names that the user may give: directories, pairs that ship with the package, fetched targets."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from truedraft.contract import InputError
+from truedraft.formats._fetched import FETCHABLE, fetched_directory
 from truedraft.formats._json import load_object
 from truedraft.formats.readers import deepseek_v4
 
@@ -18,12 +19,14 @@ Located = tuple[Path | None, Path | None]
 def locate(name: str | Path) -> Located:
     """Target and drafter directory that `name` stands for.
 
-    A bundled pair (`tiny`, `tiny/dspark`) gives both; a directory gives itself as the first. A directory
-    that is called like a bundled pair must be written with a leading `./`. Raises `InputError` if `name` is
-    neither.
+    A bundled pair (`tiny`, `tiny/dspark`) gives both; a directory gives itself as the first, and so does a
+    fetched target (`smollm2`). A directory that is called like either must be written with a leading `./`.
+    Raises `InputError` if `name` is none of these, or a target that is not fetched yet.
     """
     if isinstance(name, str) and (bundled := _bundled(name)) is not None:
         return bundled
+    if name in FETCHABLE:
+        return fetched_directory(str(name)), None
     path = Path(name)
     try:
         exists, is_directory = path.exists(), path.is_dir()
@@ -101,7 +104,14 @@ def _bundled(name: str) -> Located | None:
     if drafter not in drafters:
         expected = ", ".join(drafters)
         raise InputError(f"{name}: pair {pair} has no drafter {drafter!r}, expected one of {expected}")
-    return PAIRS / pair / "target", PAIRS / pair / drafter
+    return _target_directory(pair, manifest), PAIRS / pair / drafter
+
+
+def _target_directory(pair: str, manifest: dict[str, Any]) -> Path:
+    """The target that ships with the pair, or the fetched one that its manifest names."""
+    if "fetched_target" not in manifest:
+        return PAIRS / pair / "target"
+    return fetched_directory(_text(manifest, "fetched_target", pair))
 
 
 def _manifest(pair: str) -> dict[str, Any]:

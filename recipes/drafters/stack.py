@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from settings import SLIDING, DrafterSpec, Shape
+from drafters.shapes import SLIDING, DrafterSpec, Shape
 
 
 class RMSNorm(nn.Module):

@@ -6,8 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model import Drafter
-from settings import MASK_ID, PROPOSALS
+from drafters.stack import Drafter
 
 
 def block_hidden(
@@ -16,14 +15,16 @@ def block_hidden(
     features: Tensor,
     anchors: Tensor,
     ids: Tensor,
-    mask_id: int = MASK_ID,
+    mask_id: int | None = None,
 ) -> Tensor:
     """Run blocks [anchor, mask, ...] and return the hidden rows of the proposing slots.
 
-    features [b, n, taps * hidden]; anchors [b, a] positions; ids [b, a] anchor tokens.
+    features [b, n, taps * hidden]; anchors [b, a] positions; ids [b, a] anchor tokens;
+    mask_id replaces the drafter's own.
     Returns [b, a, proposals, hidden]; row j proposes the token at anchor + j + 1.
     """
-    block = torch.full((*ids.shape, drafter.spec.width), mask_id)
+    filler = drafter.spec.mask_id if mask_id is None else mask_id
+    block = torch.full((*ids.shape, drafter.spec.width), filler)
     block[..., 0] = ids
     hidden = drafter(features, anchors, F.embedding(block, table))
     return hidden[..., drafter.spec.first_slot :, :]
@@ -50,7 +51,7 @@ def propose(
     anchors: Tensor,
     ids: Tensor,
     head: Tensor | None = None,
-    mask_id: int = MASK_ID,
+    mask_id: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Draft greedily, left to right; head defaults to the (tied) embedding table.
 
@@ -60,7 +61,7 @@ def propose(
     hidden = block_hidden(drafter, table, features, anchors, ids, mask_id)
     base, previous = F.linear(hidden, table if head is None else head), ids
     tokens, gaps = [], []
-    for slot in range(PROPOSALS):
+    for slot in range(drafter.spec.proposals):
         top = corrected_logits(drafter, base[:, :, slot], previous).topk(2)
         previous = top.indices[..., 0]
         tokens.append(previous)

@@ -1,0 +1,1 @@
+"""What the recipes share: drafter modules, block inputs and proposals, optimiser and trainer."""

@@ -1,0 +1,61 @@
+"""Answer the training prompts with the target and keep its features: python generate.py [COUNT].
+
+Continues where it stopped: prompts that are in a shard already are passed over. COUNT: how many prompts of
+the list to answer in all (default: the whole list).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import target as smollm2
+from decoding import greedy
+from settings import (
+    CAPTURED,
+    LONGEST_PROMPT,
+    MAX_NEW_TOKENS,
+    PROMPTS,
+    SEQUENCES,
+    SHARD_SEQUENCES,
+    SHARDS,
+)
+from shards import shard_names, write_shard
+
+
+def open_prompts(tokenizer: Any, count: int | None) -> Iterator[tuple[str, list[int]]]:
+    """The first `count` prompts of the list that have no answer yet and are not too long."""
+    done = set(shard_names(SHARDS))
+    for line in PROMPTS.read_text().splitlines()[:count]:
+        entry = json.loads(line)
+        if entry["id"] not in done:
+            ids = smollm2.chat_ids(tokenizer, entry["text"])
+            if len(ids) <= LONGEST_PROMPT:
+                yield entry["id"], ids
+
+
+def main() -> None:
+    """Decode until the list is done; print one line per shard."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else None
+    target, tokenizer = smollm2.load(CAPTURED)
+    started, tokens = time.monotonic(), 0
+    finished = []
+    responses = greedy(target, open_prompts(tokenizer, count), SEQUENCES, MAX_NEW_TOKENS)
+    for response in responses:
+        finished.append(response)
+        tokens += len(response.tokens)
+        if len(finished) == SHARD_SEQUENCES:
+            path = write_shard(SHARDS, finished)
+            rate = tokens / (time.monotonic() - started)
+            print(f"{path.name} {time.monotonic() - started:.0f}s {rate:.1f} tokens/s", flush=True)
+            finished = []
+    if finished:
+        write_shard(SHARDS, finished)
+    print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main()
