@@ -55,6 +55,18 @@ def test_what_an_object_had_of_its_own_comes_back():
     assert adder.add is own
 
 
+def test_who_wraps_a_listened_method_keeps_it():
+    heard, adder = [], Adder()
+    patches = Patches(raises)
+    patches.listen(adder, "add", before=lambda args, kwargs: heard.append(args))
+    inner = adder.add
+    adder.add = wrapper = lambda *args: inner(*args) + 100
+    patches.remove()
+    assert adder.add is wrapper
+    assert adder.add(1) == 102
+    assert heard == []
+
+
 @pytest.mark.parametrize("side", ["before", "after"])
 def test_a_listeners_error_ends_listening_and_nothing_else(side):
     failures, adder = [], Adder()

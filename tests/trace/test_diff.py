@@ -247,3 +247,13 @@ def test_a_narrower_block_is_one_difference():
     """K 4 of 7: vLLM asks for a shorter block, which is another input; its positions are right."""
     found = differing(compared("dflash-full-fixed", "block.width=9", "block.proposals=8", pair="dflash-full"))
     assert found == {"block width": ()}
+
+
+def test_two_wrong_conventions_of_which_neither_alone_explains_a_part():
+    found = differing(
+        compared("dflash-full-fixed", "attention.window=8", "attention.causal=true", pair="dflash-full")
+    )
+    wanted = {"attention.window=2×none", "attention.causal=2×false"}
+    assert set(found) == {"attention, layer 0", "attention, layer 1"}
+    for explained in found.values():
+        assert any(set(what.split(" and ")) == wanted for what in explained)

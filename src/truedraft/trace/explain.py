@@ -14,7 +14,8 @@ from truedraft.trace.history import History
 from truedraft.trace.pieces import PLAIN, Pieces, Twist
 from truedraft.trace.stage import Outcome, Stage, Tried
 
-_SHOWN = 3
+_SHOWN, _PAIRS = 3, 150
+"""Candidates that a report names, and pairs that are tried where no single one explains a part."""
 
 
 @dataclass(frozen=True)
@@ -90,13 +91,31 @@ class Explainer:
         left = {part for part in differing if not self._explained(found[part])}
         if left:
             more: dict[str, dict[str, float]] = {part: {} for part in left}
-            for base in fitting:
-                for other in single:
-                    if base is not other and not set(base.changes) & set(other.changes):
-                        self._try(stage, base.joined(other), more)
+            for pair in self._pairs(single, fitting, [found[part] for part in left]):
+                self._try(stage, pair, more)
             for part, errors in more.items():
                 found[part] |= errors
         return found
+
+    def _pairs(
+        self, single: list[Candidate], fitting: list[Candidate], errors: list[dict[str, float]]
+    ) -> Iterator[Candidate]:
+        """Pairs worth trying: with one that explains another part, else the nearest ones first."""
+
+        def distance(candidate: Candidate) -> float:
+            return min((part[candidate.what] for part in errors if candidate.what in part), default=torch.inf)
+
+        bases = fitting or single
+        pairs = [
+            (base, other)
+            for number, base in enumerate(bases)
+            for other in (single if fitting else single[number + 1 :])
+            if base is not other and not set(base.changes) & set(other.changes)
+            if PLAIN in (base.twist, other.twist)
+        ]
+        pairs.sort(key=lambda pair: distance(pair[0]) + distance(pair[1]))
+        for base, other in pairs[:_PAIRS]:
+            yield base.joined(other)
 
     def _candidates(self, stage: Stage) -> Iterator[Candidate]:
         contract = self.pieces.contract

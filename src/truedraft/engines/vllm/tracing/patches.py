@@ -40,10 +40,21 @@ class Patches:
 
         own = method in vars(owner)
         setattr(owner, method, call)
-        self._undo.append(lambda: setattr(owner, method, inner) if own else delattr(owner, method))
+
+        def undo() -> None:
+            if vars(owner).get(method) is not call:
+                return  # another has wrapped it since, and calls on; nothing is told any more
+            if own:
+                setattr(owner, method, inner)
+            else:
+                delattr(owner, method)
+
+        self._undo.append(undo)
         return True
 
     def _tell(self, listener: Callable[[], None]) -> None:
+        if not self._undo:
+            return
         try:
             listener()
         except Exception as error:
