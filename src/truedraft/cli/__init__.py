@@ -27,6 +27,7 @@ COMMANDS = {
     "diagnose": "Why acceptance is low, or that it is normal: causes, evidence, the next experiment.",
     "doctor": "Whether a pair runs as it was trained: files, output and weights, and what to do first.",
     "engines": "The engine releases whose reading of a pair is known to `check`.",
+    "experiment": "What a fix does to acceptance in vLLM: fresh boots of all arms in turn, with intervals.",
     "explain": "The manual page of a finding's code.",
     "fetch": "A real pretrained target from the Python registry, dequantised into a directory.",
     "measure": "Acceptance from any engine's logs, counters and benchmark files, or from a running server.",

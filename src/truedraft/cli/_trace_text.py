@@ -52,7 +52,9 @@ def sentence(outcome: Outcome) -> str:
         text += f"; all are equal with {' or with '.join(outcome.explained[:3])}"
     elif not outcome.explained and outcome.tried:
         near = outcome.tried[0]
-        text += f"; none of the candidates explains it, the nearest is {near.what} ({share(near.error)} off)"
+        text += "; none of the candidates explains it"
+        if near.error < outcome.worst and near.error != 1.0:
+            text += f", the nearest is {near.what} ({share(near.error)} off)"
     return text
 
 
@@ -66,7 +68,7 @@ def share(error: float) -> str:
 def drafts_line(found: TraceDiff) -> str:
     """How many of the engine's drafts are those of the contract."""
     if not found.rounds:
-        return "drafts: no turn could be drafted anew (its tokens are not all in the trace)"
+        return "drafts: no turn could be drafted anew (tokens before it are not in the trace, or beyond --max-rows)"
     return (
         f"drafts: in {found.equal} of {found.rounds} turns exactly those that the contract's drafter makes "
         "from its target's own states"

@@ -12,6 +12,7 @@ import torch
 from truedraft.contract import CHAIN_FAMILIES, SCHEMA, Contract, InputError, UndecidedError
 from truedraft.decode.protocols import Round
 from truedraft.formats.stage_layout import is_staged
+from truedraft.formats.trace_schema import name
 from truedraft.probe import Wiring, tapped
 from truedraft.trace.block_stages import block_stages
 from truedraft.trace.chain_stages import chain_stages
@@ -19,7 +20,7 @@ from truedraft.trace.explain import Explainer
 from truedraft.trace.file import About, Trace
 from truedraft.trace.history import History, histories
 from truedraft.trace.stage import Outcome
-from truedraft.trace.taps import states, tap_outcomes
+from truedraft.trace.taps import TapErrors, states
 
 Progress = Callable[[str, int, int], None]
 
@@ -98,24 +99,26 @@ def diff_trace(
     requests = histories(trace)
     if not requests:
         raise InputError(f"{trace.path}: found no round with rows, expected at least one")
-    known = {}
+    taps = TapErrors(trace, contract)
     with torch.inference_mode():
-        for done, (request, history) in enumerate(requests.items()):
+        for done, history in enumerate(requests.values()):
             _refuse_tokens(trace, history, contract)
-            known[request] = ours = states(target, history.tokens[: min(history.known, max_rows)])
+            ours = states(target, history.tokens[: min(history.known, max_rows)])
             columns = torch.tensor([layer + 1 for layer in contract["taps.layers"]])
             history.taps = ours[:, columns].flatten(1)
+            with _fitting(trace, "taps"):
+                taps.add(history, ours)
             if on_progress is not None:
                 on_progress("target", done + 1, len(requests))
     explainer = Explainer(wiring, (target.embedding, target.head), tuple(requests.values()), trace.tolerance)
     stages = (chain_stages if explainer.pieces.chain else block_stages)(trace)
-    with _fitting(trace, "taps"):
-        outcomes = list(tap_outcomes(trace, contract, known, requests))
+    outcomes = list(taps.outcomes())
     absent = [] if outcomes else ["taps"]
     for done, stage in enumerate(stages):
         # of several ranks each holds some of the heads
         with _fitting(trace, stage.name):
             found = explainer.outcomes(stage) if trace.about.ranks == 1 or not stage.sharded else []
+            found = [outcome for outcome in found if outcome.rows]
         outcomes += found
         absent += [] if found else [stage.name]
         if on_progress is not None:
@@ -144,9 +147,24 @@ def _refuse(trace: Trace, contract: Contract) -> None:
         raise InputError(
             f"{trace.path}: found a trace of {trace.about.method}, expected a {contract.family} drafter's"
         )
-    taps, wide = trace.get(0, "taps"), len(contract["taps.layers"]) * contract.target.hidden_size
-    if taps is not None and taps.shape[1] % contract.target.hidden_size:
-        raise InputError(f"{trace.path}#rounds.0.taps: found {list(taps.shape)}, expected rows of {wide}")
+    wide = len(contract["taps.layers"]) * contract.target.hidden_size
+    farthest = max(4 * contract.target.max_positions, 2**17)
+    for number in range(trace.about.rounds):
+        taps = trace.shape(number, "taps")
+        if taps is not None and taps[1] != wide:
+            where = f"{trace.path}#{name(number, 'taps')}"
+            raise InputError(f"{where}: found {list(taps)}, expected rows of {wide}")
+        batch = len(trace.integers(number, "requests"))
+        for parts in (("positions",), *(("calls", call, "positions") for call in range(trace.calls))):
+            positions, where = trace.get(number, *parts), f"{trace.path}#{name(number, *parts)}"
+            if positions is None or not len(positions):
+                continue
+            for found in (int(positions.max()), int(positions.min())):
+                if not -farthest < found < farthest:
+                    raise InputError(f"{where}: found position {found}, expected one below {farthest}")
+            if not chain and len(parts) > 1 and len(positions) < batch * (trace.about.width or 0):
+                asked = f"{batch} blocks of {trace.about.width}"
+                raise InputError(f"{where}: found {len(positions)} rows, expected {asked}")
     if trace.layers not in (0, contract["backbone.layers"]):
         raise InputError(
             f"{trace.path}: found {trace.layers} draft layers, expected {contract['backbone.layers']}"
@@ -175,6 +193,9 @@ def _replayed(trace: Trace, wiring: Wiring, requests: Mapping[int, History]) -> 
                 end = turn.anchor + wired.drafter.needs_anchor_features
                 if drafts is None or token is None or end > len(taps):
                     continue
+                if end <= done:  # preempted and computed anew: positions begin again
+                    cache = wired.drafter.new_cache()
+                    sequence, done = cache.open(), 0
                 tokens = history.tokens
                 anchor = torch.tensor(token)
                 fresh = Round(

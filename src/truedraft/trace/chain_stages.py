@@ -48,7 +48,7 @@ class _Steps:
         self._trace = trace
 
     def _calls(self) -> range:
-        return range(self._trace.about.proposals)
+        return range(min(self._trace.about.proposals, self._trace.calls))
 
     def _part(self, call: int) -> str:
         return "context rows" if call == 0 else "chain rows"

@@ -34,10 +34,11 @@ class Candidate:
 
 @dataclass
 class _Part:
-    """Errors of one part over all turns, and the first whole numbers that differ."""
+    """Errors of one part over all turns, whole numbers that differ, and shapes that do."""
 
     errors: list[Tensor] = field(default_factory=list)
     gaps: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    shapes: list[tuple[list[int], list[int]]] = field(default_factory=list)
 
 
 class Explainer:
@@ -70,6 +71,8 @@ class Explainer:
                         part = parts.setdefault(compared.part, _Part())
                         errors = compared.errors()
                         part.errors.append(errors)
+                        if compared.found.shape != compared.expected.shape:
+                            part.shapes.append((list(compared.found.shape), list(compared.expected.shape)))
                         whole = not compared.expected.is_floating_point()
                         if (
                             whole
@@ -133,7 +136,7 @@ class Explainer:
             if candidate.changes:
                 pieces = Pieces(*self._wiring.tensors(candidate.changes), *self._tables)
             parts = self._run(stage, pieces, candidate.twist)
-        except (InputError, RuntimeError, IndexError, KeyError):
+        except (InputError, RuntimeError, IndexError, KeyError, ValueError):
             return False  # these weights do not allow that value
         fits = False
         for part in found:
@@ -162,7 +165,9 @@ class Explainer:
 
 
 def _numbers(part: _Part) -> str:
-    """Whole numbers that differ, in words."""
+    """Shapes or whole numbers that differ, in words."""
+    if part.shapes:
+        return "found shape {}, expected {}".format(*part.shapes[0])
     if not part.gaps:
         return ""
     found, expected = (torch.cat([pair[i].flatten() for pair in part.gaps]) for i in (0, 1))

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from truedraft.contract import InputError
+from truedraft.formats.trace_schema import name
 from truedraft.trace.file import Trace
 
 
@@ -47,10 +49,17 @@ def turns(trace: Trace) -> list[Turn]:
         for place, request in enumerate(requests):
             start, end = starts[place], starts[place + 1]
             lost = 0 if rejected is None else int(rejected[place])
-            if 0 <= lost < end - start:
-                out.append(
-                    Turn(number, place, len(requests), request, start, end - start - lost, positions[start])
-                )
+            valid, first = end - start - lost, positions[start]
+            if not valid:
+                continue
+            for row, position in enumerate(positions[start : start + valid]):
+                if position != first + row:
+                    where = f"{trace.path}#{name(number, 'positions')}"
+                    raise InputError(
+                        f"{where}: found {position} in row {start + row}, expected {first + row}, one behind"
+                        " the row before it"
+                    )
+            out.append(Turn(number, place, len(requests), request, start, valid, first))
     return out
 
 
@@ -58,7 +67,8 @@ class History:
     """What a trace shows of one request. Position p is row p of every tensor.
 
     `tokens` [n]: ids, -1 where none was seen. `seen` [n]: positions whose rows went through the drafter here.
-    `known`: leading positions whose token is known. `taps` [m, ΣH]: what the target makes of the first m
+    `known`: leading positions whose token is known; `extent`: leading positions each of which is known or was
+    seen, beyond which no step can look. `taps` [m, ΣH]: what the target makes of the first m
     tokens, once it has run over them.
     """
 
@@ -72,12 +82,26 @@ class History:
         for turn in own:
             found = trace.get(turn.round, "tokens")
             assert found is not None
-            self.tokens[turn.first : turn.anchor] = found[turn.rows].long()
+            self._note(turn, found[turn.rows].long())
             self.seen[turn.first : turn.anchor] = True
         unknown = (self.tokens < 0).nonzero()
         self.known = int(unknown[0]) if len(unknown) else size
+        unseen = (~self.seen[self.known :]).nonzero()
+        self.extent = self.known + int(unseen[0]) if len(unseen) else size
         self.taps: Tensor | None = None
         self._gathered: dict[tuple[object, ...], Tensor | None] = {}
+
+    def _note(self, turn: Turn, found: Tensor) -> None:
+        """Keep the tokens of a turn, which may repeat known ones but not contradict them."""
+        known = self.tokens[turn.first : turn.anchor]
+        wrong = ((known >= 0) & (found >= 0) & (known != found)).nonzero()
+        if len(wrong):
+            row = int(wrong[0])
+            raise InputError(
+                f"{self._trace.path}#{name(turn.round, 'tokens')}: found {int(found[row])} at position "
+                f"{turn.first + row}, expected {int(known[row])} as the prompt or an earlier round has it"
+            )
+        self.tokens[turn.first : turn.anchor] = torch.where(found >= 0, found, known)
 
     def anchor_token(self, turn: Turn) -> int | None:
         """The anchor's token, `None` where a later round would have to show it and there is none."""
@@ -85,7 +109,7 @@ class History:
         return None if token < 0 else token
 
     def context(self, *parts: object) -> Tensor | None:
-        """A tensor of the target's rows by position, [n, …]; zeros where `seen` is false."""
+        """A tensor of the target's rows by position, [extent, …]; zeros where `seen` is false."""
         if parts not in self._gathered:
             pieces = [self._trace.get(turn.round, *parts) for turn in self.turns]
             out = None
@@ -94,8 +118,9 @@ class History:
                     out = None
                     break
                 if out is None:
-                    out = piece.new_zeros(len(self.tokens), *piece.shape[1:])
-                out[turn.first : turn.anchor] = piece[turn.rows]
+                    out = piece.new_zeros(self.extent, *piece.shape[1:])
+                rows = piece[turn.rows]
+                out[turn.first : turn.anchor] = rows[: max(self.extent - turn.first, 0)]
             self._gathered[parts] = out
         return self._gathered[parts]
 

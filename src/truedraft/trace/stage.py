@@ -35,7 +35,7 @@ class Compared:
         if not self.expected.is_floating_point():
             return (found != expected).any(1).double()
         size = expected.norm(dim=1).clamp_min(1e-9)
-        return torch.nan_to_num((found - expected).norm(dim=1) / size, nan=torch.inf)
+        return torch.nan_to_num((found - expected).norm(dim=1) / size, nan=torch.inf, posinf=torch.inf)
 
 
 Compare: TypeAlias = "Callable[[History, Turn, Pieces, Twist], Iterator[Compared]]"

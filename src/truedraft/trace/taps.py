@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -34,31 +34,34 @@ def states(target: Any, tokens: Tensor) -> Tensor:
         pieces.append(target.forward(batch, cache)[1])
         cache.commit(sequence, range(len(part)))
     taps = len(target.taps)
-    rows = torch.cat(pieces)
-    return rows.view(len(rows), taps, -1)
+    size = target.embedding.shape[1]
+    return torch.cat(pieces).view(-1, taps, size) if pieces else torch.zeros(0, taps, size)
 
 
-def tap_outcomes(
-    trace: Trace, contract: Contract, known: Mapping[int, Tensor], requests: Mapping[int, History]
-) -> Iterator[Outcome]:
-    """One outcome per tap. `known`: per request the target's states [n, 1 + layers, H], embedding first."""
-    expected = contract["taps.layers"]
-    errors: list[list[Tensor]] = [[] for _ in expected]
-    for request, history in requests.items():
-        ours = known[request]
+class TapErrors:
+    """Errors of every tap against every state of the target, request by request."""
+
+    def __init__(self, trace: Trace, contract: Contract) -> None:
+        self._trace, self._expected = trace, contract["taps.layers"]
+        self._errors: list[list[Tensor]] = [[] for _ in self._expected]
+
+    def add(self, history: History, ours: Tensor) -> None:
+        """Compare a request's rows with the target's states [n, 1 + layers, H], embedding first."""
         found = history.context("taps")
-        if found is None or not len(ours):
-            continue
         seen = history.seen[: len(ours)].nonzero()[:, 0]
-        size = ours.shape[2]
-        for tap in range(len(expected)):
+        if found is None or not len(seen):
+            return
+        states, size = ours[seen].double(), ours.shape[2]
+        for tap, errors in enumerate(self._errors):
             theirs = found[seen, tap * size : (tap + 1) * size]
-            if theirs.shape[1] == size:
-                distance = (theirs[:, None].double() - ours[seen].double()).norm(dim=2)
-                errors[tap].append(distance / ours[seen].double().norm(dim=2).clamp_min(1e-9))
-    for tap, pieces in enumerate(errors):
-        if pieces:
-            yield _outcome(tap, expected[tap], torch.cat(pieces), trace)
+            distance = (theirs[:, None].double() - states).norm(dim=2) / states.norm(dim=2).clamp_min(1e-9)
+            errors.append(torch.nan_to_num(distance, nan=torch.inf, posinf=torch.inf))
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """One outcome per tap of which a row was compared."""
+        for tap, errors in enumerate(self._errors):
+            if errors:
+                yield _outcome(tap, self._expected[tap], torch.cat(errors), self._trace)
 
 
 def _outcome(tap: int, expected: int, errors: Tensor, trace: Trace) -> Outcome:

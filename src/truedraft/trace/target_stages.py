@@ -37,8 +37,9 @@ def head_stage(trace: Trace) -> Stage:
             each = len(hidden) // turn.batch
             rows = slice(turn.place * each, (turn.place + 1) * each)
             ours = over_target(pieces, pieces.head.logits(hidden[rows]), trace.about.draft_ids)
-            expected = ours.gather(1, ids[rows].clamp(max=ours.shape[1] - 1))
-            shown = torch.isfinite(values[rows])
+            expected = ours.gather(1, ids[rows].clamp(max=ours.shape[1] - 1).long())
+            # ids that no draft id stands for are -inf on both sides
+            shown = ~(torch.isneginf(values[rows]) & torch.isneginf(expected))
             yield Compared("", values[rows].where(shown, 0.0), expected.where(shown, 0.0))
 
     axes = ("head.source", "head.multiplier", "head.softcap", "head.vocabulary_map")
