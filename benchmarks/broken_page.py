@@ -10,8 +10,10 @@ INTRO = """\
 # Broken deployments in vLLM
 
 Written by `benchmarks/broken_vllm.py`; do not edit. {count} copies of the tiny pairs, each with one fault,
-served on CPU, greedily, in fp32, by {versions}. Tau is that of vLLM's own rounds; `drafts` counts the turns
-whose drafts are those that the pair as trained makes from the target's own states.
+served on CPU, greedily, in fp32, by
+{versions}.
+Tau is that of vLLM's own rounds; `drafts` counts the turns (of the first 8 rounds) whose drafts are those
+that the pair as trained makes from the target's own states.
 
 * **check**: `truedraft check --engine vllm:0.32.0:v1` (or `v2`) on the broken files: what a user could have
   known before.

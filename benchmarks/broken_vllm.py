@@ -164,7 +164,8 @@ def _traced(case: Broken, folder: Path) -> dict[str, Any]:
     for stage in found["stages"]:
         if stage["unequal"]:
             where = f"{stage['stage']}, {stage['part']}" if stage["part"] else stage["stage"]
-            why = stage["note"] or " or ".join(stage["explained_by"][:2])
+            explained = " or ".join(stage["explained_by"][:2])
+            why = stage["note"] if stage["stage"] == "taps" else explained or stage["note"]
             said.append({"where": where, "why": why, "explained": bool(stage["explained_by"])})
     return {"trace": said, "drafts_equal": [found["turns_with_equal_drafts"], found["turns"]]}
 
