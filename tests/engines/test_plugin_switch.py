@@ -76,9 +76,18 @@ def fresh(monkeypatch):
     sys.meta_path[:] = before
 
 
+def test_a_trace_alone_is_an_order(fresh, monkeypatch):
+    monkeypatch.setenv("TRUEDRAFT", "off")
+    monkeypatch.setenv("TRUEDRAFT_TRACE", "t.safetensors")
+    before = len(sys.meta_path)
+    fresh()
+    assert len(sys.meta_path) == before + 1
+
+
 @pytest.mark.parametrize("word", [None, "off", ""])
 def test_off_patches_nothing(word, fresh, monkeypatch):
     monkeypatch.delenv("TRUEDRAFT", raising=False)
+    monkeypatch.delenv("TRUEDRAFT_TRACE", raising=False)
     if word is not None:
         monkeypatch.setenv("TRUEDRAFT", word)
     before = list(sys.meta_path)
@@ -252,6 +261,36 @@ def test_a_healthy_engine_gives_one_line_in_all(version, caplog):
     session.examine(engine.config, engine.runner, Settings("error"))
     assert [record.levelname for record in caplog.records] == ["INFO"]
     assert "all as trained" in caplog.text
+
+
+def test_without_a_trace_the_hot_path_is_vllms_own(version, monkeypatch):
+    """`warn` reads: drafter, model and layers have the same attributes and code objects as before."""
+    engine = Engine("tiny/dflash-full")
+    engine.drafter.propose = lambda: None
+    module = worker_module(lambda: "loaded")
+    wrap.wrap_worker(module, Settings("warn"))
+    wrapper = module.WorkerWrapperBase()
+    wrapper.worker.model_runner, wrapper.vllm_config = engine.runner, engine.config
+    parts = [engine.drafter, *engine.model.modules(), *engine.target.modules()]
+    before = [dict(vars(part)) for part in parts]
+    assert wrapper.load_model() == "loaded"
+    assert [dict(vars(part)) for part in parts] == before
+    hooks = ("_forward_hooks", "_forward_pre_hooks")
+    assert not any(getattr(part, hook, None) for part in parts for hook in hooks)
+
+
+@pytest.mark.parametrize(("mode", "calls"), [("off", ["trace"]), ("warn", ["examine", "trace"])])
+def test_a_trace_is_begun_after_the_examination(mode, calls, monkeypatch, tmp_path):
+    from truedraft.engines.vllm.tracing import start as starting
+
+    order = []
+    monkeypatch.setattr(session, "vllm_version", lambda: "0.32.0")
+    monkeypatch.setattr(session, "examine", lambda *args: order.append("examine"))
+    monkeypatch.setattr(starting, "start", lambda *args: order.append("trace"))
+    module = worker_module(lambda: "loaded")
+    wrap.wrap_worker(module, Settings(mode, trace=tmp_path / "t"))
+    assert module.WorkerWrapperBase().load_model() == "loaded"
+    assert order == calls
 
 
 def test_error_refuses_by_name(version):
