@@ -42,7 +42,7 @@ class Bench:
         own |= {"--out": str(self.folder / "out"), "--prompts": str(self.folder / "prompts.jsonl")}
         own = {name: value for name, value in own.items() if name not in more}
         pairs = [part for pair in own.items() for part in pair]
-        return ["experiment", "tiny", "tiny/dflash-full", "--k", "4", *pairs, *more]
+        return ["experiment", "tiny", "tiny/dflash-full", "--k", "4", "--quiet", *pairs, *more]
 
     def run(self, *more: str, **how: Any) -> tuple[int, str, str]:
         code = main(self.argv(*more, **how))
@@ -157,7 +157,7 @@ def test_what_is_printed(bench: Bench) -> None:
         r"fix:taps +3\.333 ± \d\.\d{3} +\+1\.000 \[\+1\.000, \+1\.000\] over prompts +12 of", lines[3]
     )
     assert lines[4] == "  fix taps.layers: 1,3,4 -> 1,4,6 (a key)"
-    assert lines[5] == "  TD426: still there"
+    assert lines[5] == "  left TD426: still there"
     assert "fix:taps+rope.theta to fix:taps: +1.000 [+1.000, +1.000] over prompts" in lines
     assert "all boots of native, fix:taps, fix:taps+rope.theta counted the same" in out
     assert "says nothing about other boots" in out
@@ -435,3 +435,19 @@ def test_out_must_be_a_folder(bench: Bench) -> None:
     (bench.folder / "out").write_text("")
     refused(bench.run(), "--out .*: File exists")
     assert os.path.isfile(bench.folder / "out")
+
+
+@pytest.mark.parametrize("suffix", ["no-block-drop", "no-prefix-cache"])
+def test_an_arm_that_shows_nothing_costs_no_boot(bench, suffix):
+    bench.plan()
+    code, out, err = bench.run(arms=f"native,fix/{suffix}")
+    assert (code, out) == (2, "")
+    assert f"found fix/{suffix}, expected --prefix-caching with it: without, it is the same as fix" in err
+    assert bench.started == []
+
+
+def test_a_boot_is_a_line_without_a_terminal(bench):
+    bench.plan()
+    assert main([word for word in bench.argv(arms="native", boots=1) if word != "--quiet"]) == 0
+    err = bench.capsys.readouterr().err
+    assert err.splitlines() == ["boot 1 of 2: plain", "boot 2 of 2: native"]

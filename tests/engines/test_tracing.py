@@ -114,6 +114,88 @@ def test_bytes_end_a_trace_too(tmp_path):
     assert ends == [3]
 
 
+def test_nothing_stays_in_memory_after_the_limit(tmp_path):
+    path = tmp_path / "t.safetensors"
+    recorder = Recorder(path, 1, 10**9, {}, lambda *_: None)
+    round_of(recorder, "r")
+    kept = path.read_bytes()
+    assert (recorder._tensors, recorder._round) == ({}, {})
+    round_of(recorder, "r")
+    recorder.write()  # at exit
+    assert (recorder.rounds, path.read_bytes()) == (1, kept)
+
+
+def test_a_round_that_the_host_broke_off_leaves_nothing(tmp_path):
+    path = tmp_path / "t.safetensors"
+    recorder = Recorder(path, 1, 10**9, {}, lambda *_: None)
+    recorder.begin(["gone"], [None])
+    recorder.add(torch.ones(3), "calls", recorder.next_call("calls"), "hidden")
+    round_of(recorder, "r")
+    assert recorded(path)[1] == ["rounds.0.drafts", "rounds.0.requests", "rounds.0.tokens"]
+
+
+def test_an_error_writes_what_there_is(tmp_path, monkeypatch, caplog):
+    """The rounds before it are not lost, and a method that cannot be listened to leaves none wrapped."""
+    drafter, caught = traced(tmp_path, monkeypatch, lambda patches: None)
+    for _ in range(3):
+        drafter.propose()
+    drafter.result = object()  # no tensor
+    assert drafter.propose() is drafter.result
+    assert "propose" not in vars(drafter)
+    assert {key.split(".")[1] for key in recorded(tmp_path / "t.safetensors")[1]} == {"0", "1", "2"}
+    assert caught[0]._tensors == {}
+    assert [path.name for path in tmp_path.iterdir()] == ["t.safetensors"]
+
+
+def test_listening_that_fails_half_way_is_taken_back(tmp_path, monkeypatch):
+    with pytest.raises(AttributeError):
+        traced(tmp_path, monkeypatch, lambda patches: patches.no_such_method)
+    assert "propose" not in vars(Proposer.latest)
+
+
+class Proposer:
+    """A drafter as far as its rounds go."""
+
+    latest: Proposer
+
+    def __init__(self) -> None:
+        self.model = type(next(iter(starting.GENERIC)), (), {})()
+        self.result: object = torch.zeros(1, 2)
+        Proposer.latest = self
+
+    def propose(self) -> object:
+        return self.result
+
+
+def traced(tmp_path, monkeypatch, further):
+    """A drafter whose rounds `start` records, and its recorder."""
+    caught = []
+
+    def listen(runner, recorder, patches):
+        caught.append(recorder)
+        patches.listen(
+            runner.drafter,
+            "propose",
+            before=lambda *_: recorder.begin(["r"], [None]),
+            after=lambda _args, _kwargs, result: recorder.end(result),
+        )
+        further(patches)
+
+    monkeypatch.setattr(starting, "served", lambda _config: SimpleNamespace(target="t", draft="d"))
+    monkeypatch.setattr(starting, "proposals_of", lambda _drafter: 2)
+    monkeypatch.setattr(starting, "width_of", lambda *_: 3)
+    monkeypatch.setattr(starting, "listen", listen)
+    monkeypatch.setattr(starting.atexit, "register", lambda *_: None)
+    config = SimpleNamespace(
+        speculative_config=SimpleNamespace(method="dflash"),
+        parallel_config=SimpleNamespace(rank=0, tensor_parallel_size=1),
+    )
+    drafter = Proposer()
+    settings = read_settings({TRACE: str(tmp_path / "t.safetensors")})
+    starting.start(config, SimpleNamespace(drafter=drafter), settings, "0.32.0")
+    return drafter, caught
+
+
 def test_what_is_not_of_a_round_is_not_kept(tmp_path):
     recorder = Recorder(tmp_path / "t.safetensors", 2, 10**9, {}, lambda *_: None)
     recorder.add(torch.ones(2), "taps")

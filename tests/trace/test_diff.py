@@ -139,7 +139,7 @@ def test_numbers_are_named():
 
 
 def test_a_trace_of_another_family_is_refused():
-    with pytest.raises(InputError, match="found a trace of eagle3, expected a dflash drafter's"):
+    with pytest.raises(InputError, match=r"a trace of eagle3 \(.*expected one of a drafter of family dflash"):
         compared("eagle3", pair="dflash-full")
 
 
@@ -257,3 +257,99 @@ def test_two_wrong_conventions_of_which_neither_alone_explains_a_part():
     assert set(found) == {"attention, layer 0", "attention, layer 1"}
     for explained in found.values():
         assert any(set(what.split(" and ")) == wanted for what in explained)
+
+
+def changed(name: str, path: Path, change: Any, **about: object) -> Trace:
+    """The trace with tensors that `change` makes of it."""
+    with safe_open(TRACES / f"{name}.safetensors", framework="pt") as file:
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        metadata = json.loads(file.metadata()["truedraft_trace"]) | about
+    save_file(change(tensors), path, {"truedraft_trace": json.dumps(metadata)})
+    return Trace(path)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+def test_logits_that_are_no_numbers_are_no_equal_logits(value, tmp_path):
+    def change(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {k: torch.full_like(t, value) if k.endswith(".values") else t for k, t in tensors.items()}
+
+    trace = changed(BLOCK, tmp_path / "t.safetensors", change)
+    found = diff_trace(trace, Wiring("tiny/dflash-full", None, ()), target())
+    head = next(outcome for outcome in found.outcomes if outcome.stage == "head")
+    assert head.unequal == head.rows > 0
+
+
+def test_taps_that_are_no_numbers_differ_by_infinity(tmp_path):
+    def change(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        tensors["rounds.0.taps"][0, 0] = torch.nan
+        return tensors
+
+    trace = changed(BLOCK, tmp_path / "t.safetensors", change)
+    found = diff_trace(trace, Wiring("tiny/dflash-full", None, ()), target()).first
+    assert found is not None
+    assert (found.where, found.unequal, found.worst) == ("taps, tap 0", 1, float("inf"))
+
+
+def test_sixteen_bits_are_seen_without_taps(tmp_path):
+    def change(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        kept = {k: t for k, t in tensors.items() if not k.endswith(".taps")}
+        return {k: t.bfloat16() if t.is_floating_point() else t for k, t in kept.items()}
+
+    trace = changed(BLOCK, tmp_path / "t.safetensors", change)
+    found = diff_trace(trace, Wiring("tiny/dflash-full", None, ()), target())
+    assert (trace.coarse, differing(found)) == (True, {})
+    assert not changed(
+        BLOCK,
+        tmp_path / "double.safetensors",
+        lambda tensors: {k: t.double() if t.is_floating_point() else t for k, t in tensors.items()},
+    ).coarse
+
+
+def test_cached_rows_of_an_unknown_prompt(tmp_path):
+    """A runner that shows no prompts, and a request that begins behind the cache: its tokens are unknown."""
+    trace = changed("prefix-cached", tmp_path / "t.safetensors", dict, requests=[{}, {}])
+    found = diff_trace(trace, Wiring("tiny/dflash-full", None, ()), target())
+    assert (differing(found), found.unseen) == ({}, CACHED)
+    assert found.equal == found.rounds >= 1
+
+
+def test_rows_beyond_max_rows_leave_steps_out(tmp_path):
+    def second(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        own = [r for r in range(9) if tensors.get(f"rounds.{r}.requests", torch.zeros(0)).tolist() == [1]]
+        return {
+            ".".join(["rounds", str(own.index(int(r))), rest]): tensor
+            for key, tensor in tensors.items()
+            for _, r, rest in [key.split(".", 2)]
+            if int(r) in own
+        }
+
+    trace = changed("prefix-cached", tmp_path / "t.safetensors", second, rounds=2)
+    found = diff_trace(trace, Wiring("tiny/dflash-full", None, ()), target(), max_rows=10)
+    assert (differing(found), found.absent) == ({}, ("taps", "attention"))
+
+
+def test_a_request_that_is_computed_anew(tmp_path):
+    """Preempted, a request begins again at position 0; its drafts are made from a new context."""
+
+    def again(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        first = {k: t for k, t in tensors.items() if k.startswith("rounds.0.")}
+        return tensors | {k.replace("rounds.0.", "rounds.6."): t.clone() for k, t in first.items()}
+
+    trace = changed(BLOCK, tmp_path / "t.safetensors", again, rounds=7)
+    found = diff_trace(trace, Wiring("tiny/dflash-full", None, ()), target())
+    assert differing(found) == {}
+    assert found.equal == found.rounds == 12
+
+
+def test_other_shapes_are_named(tmp_path):
+    def change(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        key = "rounds.0.calls.0.hidden"
+        return tensors | {key: tensors[key][:, :64].clone()}
+
+    trace = changed(BLOCK, tmp_path / "t.safetensors", change)
+    found = diff_trace(trace, Wiring("tiny/dflash-full", None, ()), target())
+    assert found.first is not None
+    assert (found.first.where, found.first.note) == (
+        "final norm",
+        "found shape [8, 64], expected [8, 128]",
+    )

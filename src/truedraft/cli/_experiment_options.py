@@ -48,9 +48,17 @@ _OPTIONS = (
         type=click.Path(path_type=Path),
         help="A text (one prompt), or .jsonl with text or tokens.",
     ),
-    click.option("--max-new-tokens", type=click.IntRange(min=1), help="Tokens to generate per prompt."),
     click.option(
-        "--repeat", type=click.IntRange(1, 100), default=1, help="Passes over the prompts per boot."
+        "--max-new-tokens",
+        type=click.IntRange(min=1),
+        help="Tokens to generate per prompt (default: 128, or what a bundled pair states).",
+    ),
+    click.option(
+        "--repeat",
+        type=click.IntRange(1, 100),
+        default=1,
+        show_default=True,
+        help="Passes over the prompts per boot.",
     ),
     click.option("--prefix-caching", is_flag=True, help="With vLLM's prefix cache (default: without)."),
     click.option("--seed", type=int, default=0, show_default=True, help="Of the order of boots."),

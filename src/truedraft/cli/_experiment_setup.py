@@ -11,7 +11,7 @@ from typing import Any
 from truedraft.cli._progress import interrupts_deferred
 from truedraft.cli._prompts import gather, tokenize
 from truedraft.contract import Contract, InputError
-from truedraft.engines.vllm.experiment import Asked, Boots, Setup, parse_arms
+from truedraft.engines.vllm.experiment import Asked, Boots, Setup, Treatment, parse_arms
 from truedraft.engines.vllm.pair import METHODS
 from truedraft.formats import Resolution, read_measured, resolve
 from truedraft.formats._json import parse_object
@@ -37,6 +37,7 @@ def boots_in(out: Path, given: Mapping[str, Any]) -> Boots:
 def setup_of(target: str, draft: str | None, given: Mapping[str, Any], quiet: bool) -> Setup:
     """The setup of an experiment. Raises `InputError` for whatever vLLM could not make sense of."""
     arms = parse_arms(given["arms"])
+    _refuse_idle(arms, given["prefix_caching"])
     engine_args = _engine_args(given["engine_args"])
     pair = _pair(target, draft, given)
     contract = pair.contract
@@ -62,6 +63,16 @@ def setup_of(target: str, draft: str | None, given: Mapping[str, Any], quiet: bo
         measured=None if measured is None else measured.resolve(),
         seed=given["seed"],
     )
+
+
+def _refuse_idle(arms: tuple[Treatment, ...], prefix_caching: bool) -> None:
+    """Refuse arms that would show nothing, before they cost boots."""
+    idle = next((arm for arm in arms if arm.without and not prefix_caching), None)
+    if idle is not None:
+        same = idle.name.partition("/")[0]
+        raise InputError(
+            f"--arms: found {idle.name}, expected --prefix-caching with it: without, it is the same as {same}"
+        )
 
 
 def _pair(target: str, draft: str | None, given: Mapping[str, Any]) -> Resolution:

@@ -9,6 +9,7 @@ from truedraft.cli._style import Style
 from truedraft.engines.vllm.experiment import Change, Outcome, Setup, Side
 from truedraft.measure.sources.definitions import TAU_ENGINE
 
+PLAIN = "outputs as plain"
 SHOWN = 5
 """Divergences that are named; `--json` has all."""
 
@@ -28,7 +29,7 @@ def experiment_lines(setup: Setup, found: Outcome, style: Style) -> Iterator[str
 
 
 def _table(setup: Setup, found: Outcome, style: Style) -> Iterator[str]:
-    heads = ["arm", "tau", f"to {found.base}", "as plain decoding"]
+    heads = ["arm", "tau", f"to {found.base}", PLAIN]
     heads += ["to cold", "prompt tokens cached"] if setup.repeat > 1 else []
     rows = [[_cell(side, column, found) for column in heads] for side in found.sides]
     widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
@@ -50,7 +51,9 @@ def _table(setup: Setup, found: Outcome, style: Style) -> Iterator[str]:
 
 def _short(line: str) -> str:
     """A change as it is; of a finding that is left, what it finds."""
-    return printable(line if line.startswith("fix ") else line.partition(" | ")[0].partition("; cost: ")[0])
+    if line.startswith("fix "):
+        return printable(line)
+    return printable(f"left {line.partition(' | ')[0].partition('; cost: ')[0]}")
 
 
 def _cell(side: Side, column: str, found: Outcome) -> str:
@@ -58,7 +61,7 @@ def _cell(side: Side, column: str, found: Outcome) -> str:
         return printable(side.name)
     if column == "tau":
         return _estimate(side)
-    if column == "as plain decoding":
+    if column == PLAIN:
         equal, of = equal_outputs(found, side)
         return f"{equal} of {of}"
     if column == "prompt tokens cached":
@@ -104,7 +107,7 @@ def _notes(setup: Setup, found: Outcome) -> Iterator[str]:
     if any(entry.change.basis == "prompts" for entry in found.differences):
         yield (
             "over prompts: 95 %, for other prompts like these on this engine; it says nothing about other "
-            "boots, and `compare` gives no verdict"
+            "boots"
         )
     if any(entry.change.basis == "boots" for entry in found.differences):
         yield "over boots: 95 %, Student's or Welch's t as `compare` has it; prompts held fixed"

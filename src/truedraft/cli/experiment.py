@@ -24,7 +24,7 @@ from truedraft.contract import InputError
 def command(
     target: str, draft: str | None, out: Path, boots: int, as_json: bool, quiet: bool, **given: Any
 ) -> int:
-    """What a fix, or vLLM's block drop, does to acceptance: boots of all arms in turn, paired by prompt.
+    """What a fix does to acceptance in vLLM: fresh boots of all arms in turn, with intervals.
 
     TARGET and DRAFT are directories or a bundled pair. Every boot starts vLLM anew in the environment of
     --python and decodes the prompts greedily, one by one; its outputs are compared with plain decoding of the
@@ -46,7 +46,7 @@ def command(
     where = boots_in(out, given)
     setup = setup_of(target, draft, given, quiet)
     with ended_by_signals(), bar("booting vLLM", quiet) as step:
-        progress = None if step is None else partial(_told, step)
+        progress = partial(_told, step) if step is not None else None if quiet else _line
         results = run_boots(setup, boots, where, progress)
     found = outcome(setup, results)
     write_records(out / "records.jsonl", found.records)
@@ -60,6 +60,11 @@ def command(
         for line in experiment_lines(setup, found, Style.for_stdout()):
             click.echo(line)
     return 1 if found.divergences else 0
+
+
+def _line(_done: int, _total: int, what: str) -> None:
+    """Without a terminal a boot is a line: some take minutes."""
+    click.echo(what, err=True)
 
 
 def _told(step: Any, done: int, total: int, what: str) -> None:

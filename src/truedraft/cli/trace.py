@@ -12,12 +12,12 @@ from truedraft.cli._style import Style
 from truedraft.contract import InputError
 
 
-@click.group(name="trace")
+@click.group(name="trace", no_args_is_help=False)
 def command() -> None:
     """What a live engine's drafter was given and made of it, recorded with TRUEDRAFT_TRACE."""
 
 
-@command.command("diff")
+@command.command("diff", short_help="Name the first step of a trace that leaves the contract.")
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.argument("target", required=False)
 @click.argument("draft", required=False)
@@ -46,7 +46,8 @@ def diff(
 
     TARGET and DRAFT are directories or a bundled pair; without them, those that the engine was told. Each
     step is fed with the engine's own input of it, so that one fault does not accuse what follows. Exit codes:
-    0 all steps are as the contract says, 1 one is not, 2 bad input, 3 nothing could be recomputed.
+    0 all steps are as the contract says, 1 one is not, 2 bad input, 3 nothing could be recomputed, or the
+    contract is not settled.
     """
     try:
         with interrupts_deferred():

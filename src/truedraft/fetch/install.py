@@ -58,7 +58,8 @@ def fetch(
         convert(gguf, made, lambda done, total: progress("dequantising", done, total))
         record = _write_record(made, source)
         _put_in_place(made, directory, source)
-    kept.unlink(missing_ok=True)
+    if file is None or file.resolve() != kept.resolve():
+        kept.unlink(missing_ok=True)
     return record | {"directory": str(directory), "new": True}
 
 
@@ -93,14 +94,17 @@ def _wheel(source: Source, kept: Path, work: Path, offline: bool, progress: Prog
 
 def _need(path: Path) -> None:
     if not path.is_file():
-        raise InputError(f"{path}: no such file")
+        raise InputError(f"{path}: {'not a regular file' if path.exists() else 'no such file'}")
 
 
 @contextmanager
 def _workplace(cache: Path) -> Iterator[Path]:
     """A temporary directory inside the cache, gone afterwards; also those that a killed call left behind."""
     try:
-        cache.mkdir(parents=True, exist_ok=True)
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise InputError(f"{cache}: found a file, expected a directory for the cache") from None
         for left in cache.glob(f"{PREFIX}*"):
             if time.time() - left.stat().st_mtime > STALE_SECONDS:
                 shutil.rmtree(left, ignore_errors=True)

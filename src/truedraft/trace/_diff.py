@@ -145,7 +145,8 @@ def _refuse(trace: Trace, contract: Contract) -> None:
     chain = trace.about.method == "eagle3"
     if is_staged(contract) or (contract.family in CHAIN_FAMILIES) != chain:
         raise InputError(
-            f"{trace.path}: found a trace of {trace.about.method}, expected a {contract.family} drafter's"
+            f"{trace.path}: found a trace of {trace.about.method} ({trace.about.draft}), "
+            f"expected one of a drafter of family {contract.family}"
         )
     wide = len(contract["taps.layers"]) * contract.target.hidden_size
     farthest = max(4 * contract.target.max_positions, 2**17)
@@ -154,7 +155,6 @@ def _refuse(trace: Trace, contract: Contract) -> None:
         if taps is not None and taps[1] != wide:
             where = f"{trace.path}#{name(number, 'taps')}"
             raise InputError(f"{where}: found {list(taps)}, expected rows of {wide}")
-        batch = len(trace.integers(number, "requests"))
         for parts in (("positions",), *(("calls", call, "positions") for call in range(trace.calls))):
             positions, where = trace.get(number, *parts), f"{trace.path}#{name(number, *parts)}"
             if positions is None or not len(positions):
@@ -162,12 +162,10 @@ def _refuse(trace: Trace, contract: Contract) -> None:
             for found in (int(positions.max()), int(positions.min())):
                 if not -farthest < found < farthest:
                     raise InputError(f"{where}: found position {found}, expected one below {farthest}")
-            if not chain and len(parts) > 1 and len(positions) < batch * (trace.about.width or 0):
-                asked = f"{batch} blocks of {trace.about.width}"
-                raise InputError(f"{where}: found {len(positions)} rows, expected {asked}")
     if trace.layers not in (0, contract["backbone.layers"]):
         raise InputError(
-            f"{trace.path}: found {trace.layers} draft layers, expected {contract['backbone.layers']}"
+            f"{trace.path}: found {trace.layers} draft layers (of {trace.about.draft}), "
+            f"expected {contract['backbone.layers']}"
         )
 
 

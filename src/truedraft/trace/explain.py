@@ -58,7 +58,7 @@ class Explainer:
     def outcomes(self, stage: Stage) -> list[Outcome]:
         """One outcome per part of a step."""
         parts = self._run(stage, self.pieces, PLAIN)
-        differing = {part for part, seen in parts.items() if self._unequal(seen)}
+        differing = {part: sum(map(len, seen.errors)) for part, seen in parts.items() if self._unequal(seen)}
         errors = self._explanations(stage, differing) if differing else {}
         return [self._outcome(stage, part, seen, errors.get(part, {})) for part, seen in parts.items()]
 
@@ -86,16 +86,19 @@ class Explainer:
     def _unequal(self, part: _Part) -> int:
         return int((torch.cat(part.errors) > self._tolerance).sum())
 
-    def _explanations(self, stage: Stage, differing: set[str]) -> dict[str, dict[str, float]]:
-        """Per differing part, the largest error under each candidate; pairs where no single one will do."""
+    def _explanations(self, stage: Stage, differing: Mapping[str, int]) -> dict[str, dict[str, float]]:
+        """Per differing part, the largest error under each candidate; pairs where no single one will do.
+
+        `differing`: those parts and their rows.
+        """
         found: dict[str, dict[str, float]] = {part: {} for part in differing}
         single = list(self._candidates(stage))
-        fitting = [c for c in single if self._try(stage, c, found)]
+        fitting = [c for c in single if self._try(stage, c, found, differing)]
         left = {part for part in differing if not self._explained(found[part])}
         if left:
             more: dict[str, dict[str, float]] = {part: {} for part in left}
             for pair in self._pairs(single, fitting, [found[part] for part in left]):
-                self._try(stage, pair, more)
+                self._try(stage, pair, more, differing)
             for part, errors in more.items():
                 found[part] |= errors
         return found
@@ -129,7 +132,13 @@ class Explainer:
         for what, twist in stage.guesses(self.pieces):
             yield Candidate(what, {}, twist)
 
-    def _try(self, stage: Stage, candidate: Candidate, found: dict[str, dict[str, float]]) -> bool:
+    def _try(
+        self,
+        stage: Stage,
+        candidate: Candidate,
+        found: dict[str, dict[str, float]],
+        rows: Mapping[str, int],
+    ) -> bool:
         """Note the candidate's errors in `found`; whether it explains any of those parts."""
         pieces = self.pieces
         try:
@@ -141,7 +150,10 @@ class Explainer:
         fits = False
         for part in found:
             if part in parts:
-                worst = float(torch.cat(parts[part].errors).max())
+                errors = torch.cat(parts[part].errors)
+                if 2 * len(errors) < rows[part]:
+                    continue  # it says nothing of most rows
+                worst = float(errors.max())
                 found[part][candidate.what] = worst
                 fits |= worst <= self._tolerance
         return fits

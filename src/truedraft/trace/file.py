@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from truedraft.contract import InputError
@@ -20,6 +20,7 @@ _WORDS = ("engine", "version", "runner", "method", "target", "draft")
 _NUMBERS = ("proposals", "rounds", "ranks")
 METHODS = ("dflash", "dspark", "eagle3")
 _MOST = 10**6
+_CALL = re.compile(r"rounds\.(\d{1,7})\.calls\.\d+\.(?!sampled)\w")
 
 FINE, COARSE = 2e-3, 0.06
 """Largest relative error of a row that counts as equal: fp32, and 16-bit formats with their own kernels."""
@@ -29,6 +30,7 @@ FINE, COARSE = 2e-3, 0.06
 class About:
     """The metadata of a trace. `width`: query rows of a block, `None` for chains. `prompts`: of each request,
     `None` where the engine did not show it. `draft_ids`: whether logits are over draft ids.
+    `mode`: `TRUEDRAFT` while it was recorded.
     """
 
     engine: str
@@ -43,6 +45,7 @@ class About:
     width: int | None
     prompts: tuple[tuple[int, ...] | None, ...]
     draft_ids: bool
+    mode: str
 
 
 class Trace:
@@ -64,10 +67,11 @@ class Trace:
         check_kinds(path, self._tensors)
         known = {key.split(".")[-1] for key in self._tensors if ".calls.0.layer." in key}
         self.layers = len(known)
-        uses = [key.split(".")[3] for key in self._tensors if re.match(r"rounds\.\d+\.(calls|heads)\.\d", key)]
-        self.calls = 1 + max((int(number) for number in uses if number.isdigit()), default=-1)
+        uses = (re.match(r"rounds\.\d+\.(?:calls|heads)\.(\d{1,6})\.", key) for key in self._tensors)
+        self.calls = 1 + max((int(use[1]) for use in uses if use), default=-1)
         for number in range(self.about.rounds):
             self._check(number)
+        self._check_calls()
 
     def get(self, number: int, *parts: object) -> Tensor | None:
         """A tensor of a round, floating-point ones as fp32; `None` where the engine did not show it."""
@@ -114,11 +118,12 @@ class Trace:
         for part in ("keys", "values", "written"):
             for layer in range(self.layers):
                 self._check_rows(starts[-1], number, "context", part, layer)
+        self._check_rows(starts[-1], number, "context", "positions")
         self._check_rows(len(requests), number, "drafts")
         drafts = self.get(number, "drafts")
         if drafts is not None and not 1 <= drafts.shape[1] <= self.about.proposals:
-            shown, most = list(drafts.shape), self.about.proposals
-            raise InputError(f"{self.path}#{name(number, 'drafts')}: found {shown}, expected 1 to {most} each")
+            where, most = f"{self.path}#{name(number, 'drafts')}", self.about.proposals
+            raise InputError(f"{where}: found {list(drafts.shape)}, expected 1 to {most} for each request")
         for call in range(self.calls):
             hidden = self._tensors.get(name(number, "heads", call, "hidden"))
             if hidden is not None and requests and len(hidden) % len(requests):
@@ -127,11 +132,25 @@ class Trace:
         if any(value < 0 for value in self.integers(number, "positions")):
             raise InputError(f"{self.path}#{name(number, 'positions')}: found a negative position")
 
+    def _check_calls(self) -> None:
+        """A call of the draft model has a block of each request; of a chain, at least a row."""
+        for key, tensor in self._tensors.items():
+            match = _CALL.match(key)
+            if match is None or int(match[1]) >= self.about.rounds:
+                continue
+            batch, block = len(self.integers(int(match[1]), "requests")), self.about.method != "eagle3"
+            rows = batch * (self.about.width or 0) if block else batch
+            if len(tensor) < rows:
+                asked = (
+                    f"{batch} blocks of {self.about.width}" if block else f"one of each of {batch} requests"
+                )
+                raise InputError(f"{self.path}#{key}: found {len(tensor)} rows, expected {asked}")
+
     def _check_rejected(self, number: int, starts: list[int]) -> None:
         if self.get(number, "rejected") is None:
             return
         rejected, where = self.integers(number, "rejected"), f"{self.path}#{name(number, 'rejected')}"
-        rows = [end - start for start, end in zip(starts, starts[1:], strict=False)]
+        rows = [end - start for start, end in pairwise(starts)]
         if len(rejected) != len(rows) or any(
             not 0 <= lost <= most for lost, most in zip(rejected, rows, strict=False)
         ):
@@ -175,6 +194,7 @@ def _about(path: Path, text: str | None) -> About:
         width=width,
         prompts=tuple(_prompt(path, entry) for entry in _requests(path, found)),
         draft_ids=ids == "draft",
+        mode=str(found.get("mode", "off")),
     )
 
 

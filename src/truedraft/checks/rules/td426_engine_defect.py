@@ -11,7 +11,8 @@ In acceptance
 Example
     vllm:0.32.0 on CPU norms the context keys of every draft layer with the first layer's k_norm.
 Fix
-    The finding names the release or the flag.
+    The finding names the release or the flag. The norm of the context keys is mended in a live vLLM by
+    TRUEDRAFT=fix:backbone.qk_norm.
 References
     vllm#56431, vllm#54374, vllm#54282 (S52, S53 in the field log)
 """

@@ -52,7 +52,7 @@ def _treatment(name: str) -> Treatment:
         raise InputError(f"--arms: found {PLAIN}, which is run anyway: all outputs are compared with it")
     if (what != NATIVE and mode != "fix") or (slash and suffix not in (NO_BLOCK_DROP, NO_PREFIX_CACHE)):
         raise InputError(
-            f"--arms: found {name!r:.80}, expected {NATIVE}, fix or fix:AXIS+AXIS, "
+            f"--arms: found {name!r:.80}, expected {NATIVE}, fix or fix:AXIS+AXIS (axes joined by +), "
             f"each alone or with /{NO_BLOCK_DROP} or /{NO_PREFIX_CACHE}"
         )
     switch = "off" if what == NATIVE else what.replace("+", ",")

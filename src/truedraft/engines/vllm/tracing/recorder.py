@@ -28,6 +28,7 @@ class Recorder:
         self._limit, self._most, self._size = rounds, most, 0
         self._facts, self._done = facts, done
         self._tensors: dict[str, Any] = {}
+        self._round: dict[str, Any] = {}
         self._requests: dict[str, int] = {}
         self._prompts: list[list[int] | None] = []
         self._counts: dict[str, int] = {}
@@ -44,7 +45,7 @@ class Recorder:
                 self._requests[request] = len(self._prompts)
                 self._prompts.append(prompt)
         self.recording = True
-        self._counts = {}
+        self._counts, self._round = {}, {}  # a round that the host broke off has left some
         self.add(torch.tensor([self._requests[request] for request in requests]), "requests")
 
     def add(self, tensor: Any, *parts: object) -> None:
@@ -53,8 +54,7 @@ class Recorder:
             import torch
 
             copy = tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
-            self._tensors[name(self.rounds, *parts)] = copy
-            self._size += copy.numel() * copy.element_size()
+            self._round[name(self.rounds, *parts)] = copy
 
     def next_call(self, kind: str) -> int:
         """Number of the call of this kind (`calls`, `heads`) that begins in this round."""
@@ -82,11 +82,20 @@ class Recorder:
         self.add(drafts, "drafts")
         self.recording = False
         self.rounds += 1
+        self._size += sum(copy.numel() * copy.element_size() for copy in self._round.values())
+        self._tensors |= self._round
+        self._round = {}
         full = self.rounds >= self._limit or self._size >= self._most
         if full or self.rounds >= 2 * self._written:
             self.write()
         if full:
+            self.drop()
             self._done(self.rounds, self._size)
+
+    def drop(self) -> None:
+        """Record no more, and free what is in memory."""
+        self.recording, self._limit, self._written = False, 0, self.rounds
+        self._tensors, self._round = {}, {}
 
     def write(self) -> None:
         """Write the file, or leave the one that is there."""
@@ -98,11 +107,10 @@ class Recorder:
             {"id": request, "prompt": self._prompts[index]} for request, index in self._requests.items()
         ]
         about = {"schema": SCHEMA, **self._facts, "rounds": self.rounds, "requests": requests}
-        kept = {key: tensor for key, tensor in self._tensors.items() if int(key.split(".")[1]) < self.rounds}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         partial = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
-            partial.write_bytes(save(kept, metadata={METADATA: json.dumps(about)}))
+            partial.write_bytes(save(self._tensors, metadata={METADATA: json.dumps(about)}))
             os.replace(partial, self.path)
         finally:
             partial.unlink(missing_ok=True)

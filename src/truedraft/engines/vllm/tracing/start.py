@@ -38,6 +38,9 @@ def start(vllm_config: Any, runner: Any, settings: Settings, version: str) -> No
         LOG.warning("truedraft cannot trace %s on %s: nothing is recorded", type(model).__name__, which)
         return
     path = _of_this_rank(settings.trace, vllm_config.parallel_config)
+    if path.is_dir():
+        LOG.warning("truedraft traces nothing: %s is a directory, expected a file", path)
+        return
     proposals = proposals_of(drafter)
     facts = {
         "engine": "vllm",
@@ -57,17 +60,26 @@ def start(vllm_config: Any, runner: Any, settings: Settings, version: str) -> No
         recorder.recording = False
         text = " ".join(str(error).split())
         LOG.warning("truedraft trace ends (%s: %.300s); vLLM runs on", type(error).__name__, text)
+        guarded(recorder.write, "write the trace")
+        recorder.drop()
 
     patches = Patches(failed)
 
     def done(rounds: int, size: int) -> None:
         patches.remove()
-        LOG.info("truedraft trace: %d rounds, %.1f MB, in %s", rounds, size / 1e6, path)
+        what = f"{rounds} rounds, {size / 1e6:.1f} MB, in {path}"
+        LOG.info("truedraft trace: %s; compare: truedraft trace diff %s", what, path)
 
     recorder = Recorder(path, settings.trace_rounds, MOST, facts, done)
-    listen(runner, recorder, patches)
+    try:
+        listen(runner, recorder, patches)
+    except BaseException:
+        patches.remove()
+        raise
     atexit.register(guarded, recorder.write, "write the trace")
     LOG.info("truedraft trace: recording the first %d rounds in %s", settings.trace_rounds, path)
+    if not getattr(getattr(vllm_config, "model_config", None), "enforce_eager", True):
+        LOG.warning("truedraft trace: layers that run compiled are not seen; --enforce-eager shows them")
 
 
 def _of_this_rank(path: Path, parallel: Any) -> Path:
