@@ -64,3 +64,11 @@ def test_v2_dspark_as_shipped(tmp_path: Path) -> None:
 def test_v2_speculators_causal_flag_and_windows(tmp_path: Path) -> None:
     steps = {where.split(",")[0] for where in said(traced("dflash-speculators", tmp_path))}
     assert steps == {"context keys", "attention"}
+
+
+def test_a_compiled_drafter_shows_what_is_around_its_layers(tmp_path: Path) -> None:
+    """Warming up and compiling must not meet a listener; vLLM 0.32.0 aborts if they do."""
+    found = traced("compiled", tmp_path)
+    assert said(found) == {"context keys, layer 1": (FIRST_NORM,)}
+    assert {"query and key", "attention", "layer output"} <= set(found.absent)
+    assert not {"taps", "block tokens", "slots", "head", "drafts"} & set(found.absent)

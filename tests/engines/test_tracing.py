@@ -13,6 +13,7 @@ from safetensors import safe_open
 from truedraft.engines.vllm.settings import MOST_ROUNDS, ROUNDS, read_settings
 from truedraft.engines.vllm.tracing import start as starting
 from truedraft.engines.vllm.tracing.patches import Patches
+from truedraft.engines.vllm.tracing.points import listen
 from truedraft.engines.vllm.tracing.recorder import Recorder
 
 TRACE, COUNT = "TRUEDRAFT_TRACE", "TRUEDRAFT_TRACE_ROUNDS"
@@ -171,7 +172,7 @@ def traced(tmp_path, monkeypatch, further):
     """A drafter whose rounds `start` records, and its recorder."""
     caught = []
 
-    def listen(runner, recorder, patches):
+    def listen(runner, recorder, patches, layers):
         caught.append(recorder)
         patches.listen(
             runner.drafter,
@@ -188,6 +189,7 @@ def traced(tmp_path, monkeypatch, further):
     monkeypatch.setattr(starting.atexit, "register", lambda *_: None)
     config = SimpleNamespace(
         speculative_config=SimpleNamespace(method="dflash"),
+        model_config=SimpleNamespace(enforce_eager=True),
         parallel_config=SimpleNamespace(rank=0, tensor_parallel_size=1),
     )
     drafter = Proposer()
@@ -260,3 +262,81 @@ def test_what_cannot_be_traced_is_one_line(version, model, said, monkeypatch, ca
         caplog.records[0].message
     ]
     assert len(caplog.records) == 1
+
+
+class Attention(torch.nn.Module):
+    """vLLM's `Attention`, as far as it is listened to."""
+
+    def __init__(self):
+        super().__init__()
+        self.impl = SimpleNamespace(do_kv_cache_update=lambda *_: None)
+
+    def forward(self, query, key, value):
+        return query
+
+
+class Layer(torch.nn.Module):
+    """A draft layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.self_attn = torch.nn.Module()
+        self.self_attn.attn, self.self_attn.head_dim = Attention(), 2
+
+    def forward(self, hidden_states, residual=None):
+        self.self_attn.attn(hidden_states, hidden_states, hidden_states)
+        return hidden_states, hidden_states
+
+
+class BlockModel(torch.nn.Module):
+    """A block drafter, as far as it is listened to."""
+
+    def __init__(self):
+        super().__init__()
+        self.model = torch.nn.Module()
+        self.model.layers = torch.nn.ModuleList([Layer()])
+
+    def forward(self, input_ids, positions):
+        hidden = torch.ones(len(input_ids), 2)
+        return self.model.layers[0](hidden_states=hidden)[0]
+
+    def combine_hidden_states(self, taps):
+        return taps
+
+    def precompute_and_store_context_kv(self, states, positions, slots):
+        pass
+
+    def compute_logits(self, hidden):
+        return hidden
+
+
+class Block:
+    """A proposer of the V1 runner."""
+
+    def __init__(self):
+        self.model = BlockModel()
+
+    def propose(self, target_token_ids, target_positions, common_attn_metadata):
+        self.model.combine_hidden_states(torch.ones(3, 4))
+        self.model(input_ids=torch.arange(2), positions=torch.arange(2))
+        return torch.zeros(1, 1)
+
+
+@pytest.mark.parametrize("layers", [True, False])
+def test_nothing_inside_is_listened_to_before_the_first_round(layers, tmp_path):
+    """Warming up and compiling must meet the model as it is, and compiled layers no listener at all."""
+    block = Block()
+    runner = SimpleNamespace(drafter=block, input_batch=SimpleNamespace(req_ids=["r"]), requests={})
+    patches, path = Patches(raises), tmp_path / "t.safetensors"
+    recorder = Recorder(path, 1, 10**9, {}, lambda *_: patches.remove())
+    listen(runner, recorder, patches, layers=layers)
+    parts = [*block.model.modules(), block.model.model.layers[0].self_attn.attn.impl]
+    assert not any(callable(value) for part in parts[:-1] for value in vars(part).values())
+    block.model(input_ids=torch.arange(2), positions=torch.arange(2))
+    metadata = SimpleNamespace(query_start_loc=torch.tensor([0, 3]))
+    block.propose(torch.arange(3), torch.arange(3), common_attn_metadata=metadata)
+    keys = {key.split(".", 2)[2] for key in recorded(path)[1]}
+    assert {"taps", "calls.0.ids", "calls.0.hidden", "drafts"} <= keys
+    assert ("calls.0.query.0" in keys) is layers
+    assert not any(callable(value) for part in parts[:-1] for value in vars(part).values())
+    assert "propose" not in vars(block)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -27,6 +28,8 @@ def boots_in(out: Path, given: Mapping[str, Any]) -> Boots:
         if find_spec("vllm") is None:
             raise InputError("--python: this interpreter has no vLLM, expected one that has")
         python = sys.executable
+    if shutil.which(python) is None:
+        raise InputError(f"--python {python}: found no such program, expected the interpreter of vLLM")
     try:
         out.mkdir(exist_ok=True)
     except OSError as error:

@@ -43,8 +43,8 @@ def command(
     from truedraft.cli._pair import ended_by_signals
     from truedraft.cli._records import write_records
 
-    where = boots_in(out, given)
     setup = setup_of(target, draft, given, quiet)
+    where = boots_in(out, given)
     with ended_by_signals(), bar("booting vLLM", quiet) as step:
         progress = partial(_told, step) if step is not None else None if quiet else _line
         results = run_boots(setup, boots, where, progress)

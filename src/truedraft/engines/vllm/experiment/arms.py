@@ -47,10 +47,16 @@ def parse_arms(text: str) -> tuple[Treatment, ...]:
 
 def _treatment(name: str) -> Treatment:
     what, slash, suffix = name.partition("/")
-    mode = what.partition(":")[0]
+    mode, colon, listed = what.partition(":")
+    axes = [axis.strip() for axis in listed.split("+")]
     if mode == PLAIN:
         raise InputError(f"--arms: found {PLAIN}, which is run anyway: all outputs are compared with it")
-    if (what != NATIVE and mode != "fix") or (slash and suffix not in (NO_BLOCK_DROP, NO_PREFIX_CACHE)):
+    unclear = colon and ("" in axes or len(set(axes)) < len(axes))
+    if (
+        (what != NATIVE and mode != "fix")
+        or unclear
+        or (slash and suffix not in (NO_BLOCK_DROP, NO_PREFIX_CACHE))
+    ):
         raise InputError(
             f"--arms: found {name!r:.80}, expected {NATIVE}, fix or fix:AXIS+AXIS (axes joined by +), "
             f"each alone or with /{NO_BLOCK_DROP} or /{NO_PREFIX_CACHE}"

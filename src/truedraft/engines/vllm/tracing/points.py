@@ -1,13 +1,14 @@
 """Where vLLM 0.32 shows what a drafter is given and makes of it; paths below `vllm/`.
 
 Generic block drafters (`model_executor/models/qwen3_dflash.py`, `qwen3_dspark.py`) on both runners, generic
-EAGLE-3 (`llama_eagle3.py`) on V1. Layers are seen while they run eagerly: a compiled or captured drafter
-shows its inputs and drafts only.
+EAGLE-3 (`llama_eagle3.py`) on V1. Only the decorated inner model is compiled: its layers are listened to
+where they run eagerly, and left alone elsewhere, as a listener would become part of the graph.
 """
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from truedraft.engines.vllm.live import drafter_of, runner_of
@@ -15,24 +16,38 @@ from truedraft.engines.vllm.tracing.patches import Patches
 from truedraft.engines.vllm.tracing.recorder import Recorder
 
 
-def listen(runner: Any, recorder: Recorder, patches: Patches) -> None:
-    """Have the recorder hear of every round of this runner's drafter."""
+def listen(runner: Any, recorder: Recorder, patches: Patches, *, layers: bool) -> None:
+    """Have the recorder hear of every round of this runner's drafter. `layers`: also inside the model.
+
+    Until the first round only `propose` is listened to: warming up, compiling and capturing meet vLLM as it
+    is.
+    """
     drafter = drafter_of(runner)
+    _rounds(runner, drafter, recorder, patches, lambda: _inside(runner, drafter, recorder, patches, layers))
+
+
+def _inside(runner: Any, drafter: Any, recorder: Recorder, patches: Patches, layers: bool) -> None:
     model = drafter.model
-    _rounds(runner, drafter, recorder, patches)
     _features(model, recorder, patches)
-    _model(model.model, recorder, patches)
+    _calls(model, recorder, patches)
+    if layers:
+        for number, layer in enumerate(model.model.layers):
+            _layer(layer, number, recorder, patches)
     if runner_of(runner) == "v1" and not hasattr(model, "precompute_and_store_context_kv"):
         _sampled_rows(drafter, recorder, patches)
 
 
-def _rounds(runner: Any, drafter: Any, recorder: Recorder, patches: Patches) -> None:
+def _rounds(
+    runner: Any, drafter: Any, recorder: Recorder, patches: Patches, at_first: Callable[[], None]
+) -> None:
     """`v1/spec_decode/llm_base_proposer.py` and `v1/worker/gpu/spec_decode/*/speculator.py`: `propose`."""
-    signature = inspect.signature(drafter.propose)
+    signature, waiting = inspect.signature(drafter.propose), [at_first]
     begin = _begin_v1 if runner_of(runner) == "v1" else _begin_v2
 
     def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not kwargs.get("dummy_run"):
+            if waiting:
+                waiting.pop()()
             begin(runner, signature.bind(*args, **kwargs).arguments, recorder)
 
     def after(_args: tuple[Any, ...], _kwargs: dict[str, Any], result: Any) -> None:
@@ -97,8 +112,8 @@ def _features(model: Any, recorder: Recorder, patches: Patches) -> None:
     patches.listen(model, "compute_draft_logits", after=headed("draft"))
 
 
-def _model(inner: Any, recorder: Recorder, patches: Patches) -> None:
-    """The draft model's layers. vLLM norms in place, so everything is copied before it goes on."""
+def _calls(model: Any, recorder: Recorder, patches: Patches) -> None:
+    """What the draft model is given in each call, and what it gives back."""
 
     def call() -> int:
         return recorder.call("calls")
@@ -108,7 +123,7 @@ def _model(inner: Any, recorder: Recorder, patches: Patches) -> None:
         number = recorder.next_call("calls")
         recorder.add(given.get("input_ids"), "calls", number, "ids")
         recorder.add(given.get("positions"), "calls", number, "positions")
-        if hasattr(inner, "norm_output"):  # a chain: the third argument is no embedding
+        if hasattr(model.model, "norm_output"):  # a chain: the third argument is no embedding
             recorder.add(given.get("hidden_states"), "calls", number, "features")
 
     def left(_args: tuple[Any, ...], _kwargs: dict[str, Any], result: Any) -> None:
@@ -116,12 +131,11 @@ def _model(inner: Any, recorder: Recorder, patches: Patches) -> None:
         recorder.add(hidden, "calls", call(), "hidden")
         recorder.add(fed, "calls", call(), "fed")
 
-    patches.listen(inner, "forward", before=entered, after=left)
-    for number, layer in enumerate(inner.layers):
-        _layer(layer, number, recorder, patches)
+    patches.listen(model, "forward", before=entered, after=left)
 
 
 def _layer(layer: Any, number: int, recorder: Recorder, patches: Patches) -> None:
+    """One layer of the draft model. vLLM norms in place, so everything is copied before it goes on."""
     attention = layer.self_attn.attn
 
     def heads(tensor: Any) -> Any:

@@ -64,6 +64,7 @@ def start(vllm_config: Any, runner: Any, settings: Settings, version: str) -> No
         recorder.drop()
 
     patches = Patches(failed)
+    eager = bool(vllm_config.model_config.enforce_eager)
 
     def done(rounds: int, size: int) -> None:
         patches.remove()
@@ -72,13 +73,13 @@ def start(vllm_config: Any, runner: Any, settings: Settings, version: str) -> No
 
     recorder = Recorder(path, settings.trace_rounds, MOST, facts, done)
     try:
-        listen(runner, recorder, patches)
+        listen(runner, recorder, patches, layers=eager)
     except BaseException:
         patches.remove()
         raise
     atexit.register(guarded, recorder.write, "write the trace")
     LOG.info("truedraft trace: recording the first %d rounds in %s", settings.trace_rounds, path)
-    if not getattr(getattr(vllm_config, "model_config", None), "enforce_eager", True):
+    if not eager:
         LOG.warning("truedraft trace: layers that run compiled are not seen; --enforce-eager shows them")
 
 
