@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable, Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import hypothesis
@@ -75,3 +79,23 @@ def greedy_read(drafter: Any, hidden: Any, anchors: Any) -> tuple[Any, Any, Any]
 def kind(request: pytest.FixtureRequest) -> str:
     """Every architecture that the target adapter supports."""
     return str(request.param)
+
+
+RECIPES = Path(__file__).parents[1] / "recipes"
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], ModuleType]]:
+    """Imports a module of `recipes/smollm2` by name, as its scripts do, and forgets it after the file.
+
+    The recipe's own files go to a temporary folder.
+    """
+    before = set(sys.modules)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SMOLLM2_WORK", str(tmp_path_factory.mktemp("work")))
+        patch.syspath_prepend(str(RECIPES))
+        patch.syspath_prepend(str(RECIPES / "smollm2"))
+        yield import_module
+    for name in set(sys.modules) - before:
+        if str(RECIPES) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
