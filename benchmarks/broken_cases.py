@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/engines"))
+from broken_configs import Config, all_full, hide_ids, norm_after, other_slot
+
 TINY = Path(__file__).resolve().parent.parent / "src/truedraft/pairs/tiny"
-Config = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,6 @@ class Broken:
         return self.k or (5 if self.method == "eagle3" else 7)
 
 
-def _no_ids(config: Config) -> None:
-    config["eagle_config"] = {"use_aux_hidden_state": True}
-
-
 def _low_ids(config: Config) -> None:
     config["dflash_config"]["target_layer_ids"] = [0, 3, 5]
 
@@ -53,16 +51,6 @@ def _theta_of_target(config: Config) -> None:
     config["rope_parameters"] = {"rope_type": "default", "rope_theta": 1e6}
 
 
-def _norm_after(config: Config) -> None:
-    config["norm_before_residual"] = False
-
-
-def _all_full(config: Config) -> None:
-    inner = config["transformer_layer_config"]
-    inner["layer_types"] = ["full_attention"] * inner["num_hidden_layers"]
-    inner |= {"use_sliding_window": False, "sliding_window": None}
-
-
 def _half_window(config: Config) -> None:
     config["sliding_window"] = 16
 
@@ -72,10 +60,6 @@ def _no_window(config: Config) -> None:
     config |= {"use_sliding_window": False, "sliding_window": None}
 
 
-def _other_slot(config: Config) -> None:
-    config["sample_from_anchor"] = True
-
-
 HEALTHY = (
     Broken("as trained", "dflash-full", "dflash", "v1"),
     Broken("as trained", "eagle3", "eagle3", "v1"),
@@ -83,7 +67,7 @@ HEALTHY = (
     Broken("as trained", "dspark-bonus", "dspark", "v2"),
 )
 CASES = (
-    Broken("an empty `eagle_config` hides the layer ids", "dflash-full", "dflash", "v1", _no_ids),
+    Broken("an empty `eagle_config` hides the layer ids", "dflash-full", "dflash", "v1", hide_ids),
     Broken("layer ids one too low", "dflash-full", "dflash", "v1", _low_ids, truth="taps.layers=1,4,6"),
     Broken("mask id 2 for 1", "dflash-full", "dflash", "v1", _mask, truth="block.mask_token_id=1"),
     Broken(
@@ -108,10 +92,10 @@ CASES = (
         "eagle3",
         "eagle3",
         "v1",
-        _norm_after,
+        norm_after,
         truth="chain.norm_before_residual=true",
     ),
-    Broken("speculators' default causal flag, full layers", "dflash-speculators", "dflash", "v1", _all_full),
+    Broken("speculators' default causal flag, full layers", "dflash-speculators", "dflash", "v1", all_full),
     Broken("speculators' windows as shipped", "dflash-speculators", "dflash", "v2"),
     Broken("window 16 for 32", "dflash", "dflash", "v2", _half_window, truth="attention.window=32,none,32"),
     Broken(
@@ -127,7 +111,7 @@ CASES = (
         "dspark-bonus",
         "dspark",
         "v2",
-        _other_slot,
+        other_slot,
         truth="block.first_slot=unused block.width=8",
     ),
 )

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import pytest
+from broken_configs import Config, all_full, hide_ids, norm_after, other_slot
 from test_vllm import (
     NEW_TOKENS,
     SCRIPT,
@@ -34,7 +34,6 @@ from test_vllm import (
 
 pytestmark = pytest.mark.vllm
 
-Config = dict[str, Any]
 _FINDING = re.compile(r"\] truedraft (TD\d+)(?: ([a-z_.]+))?: (.*)$", re.MULTILINE)
 _FIXED = re.compile(r"\] truedraft fix (?!leaves)([a-z_.]+)[^:]*: (.*)$", re.MULTILINE)
 
@@ -59,11 +58,6 @@ class Case:
     besides: tuple[str, ...] = ()
 
 
-def _forgets_ids(config: Config) -> None:
-    """V1 reads the ids of a non-empty `eagle_config` instead, and there are none."""
-    config["eagle_config"] = {"use_aux_hidden_state": True}
-
-
 def _wrong_values(config: Config) -> None:
     config["dflash_config"] |= {"target_layer_ids": [0, 3, 5], "mask_token_id": 2}
     config["rope_theta"] = 1e6
@@ -71,21 +65,6 @@ def _wrong_values(config: Config) -> None:
 
 def _no_theta(config: Config) -> None:
     del config["rope_theta"]
-
-
-def _full_causal(config: Config) -> None:
-    """Speculators' default flag, on full layers only: vLLM makes them causal."""
-    inner = config["transformer_layer_config"]
-    inner["layer_types"] = ["full_attention"] * inner["num_hidden_layers"]
-    inner |= {"use_sliding_window": False, "sliding_window": None}
-
-
-def _wrong_norm(config: Config) -> None:
-    config["norm_before_residual"] = False
-
-
-def _wrong_slot(config: Config) -> None:
-    config["sample_from_anchor"] = True
 
 
 _K_NORM = ("TD426", "")
@@ -96,7 +75,7 @@ CASES = {
     "dflash-full, eagle_config without ids": Case(
         "dflash-full",
         "dflash",
-        breaks=_forgets_ids,
+        breaks=hide_ids,
         findings=frozenset({("TD401", "taps.layers"), _K_NORM}),
         mended=frozenset({"taps.layers", "k_norm"}),
     ),
@@ -113,14 +92,14 @@ CASES = {
     "dflash-speculators, full layers": Case(
         "dflash-speculators",
         "dflash",
-        breaks=_full_causal,
+        breaks=all_full,
         findings=frozenset({("TD407", "attention.causal"), _K_NORM}),
         mended=frozenset({"attention.causal", "k_norm"}),
     ),
     "eagle3, norm_before_residual false": Case(
         "eagle3",
         "eagle3",
-        breaks=_wrong_norm,
+        breaks=norm_after,
         overrides="chain.norm_before_residual=true",
         findings=frozenset({("TD410", "chain.norm_before_residual")}),
         mended=frozenset({"chain.norm_before_residual"}),
@@ -130,7 +109,7 @@ CASES = {
         "dspark-bonus",
         "dspark",
         "v2",
-        breaks=_wrong_slot,
+        breaks=other_slot,
         overrides="block.first_slot=unused block.width=8",
         findings=frozenset({("TD403", "block.first_slot"), ("TD403", "block.width"), _K_NORM}),
         mended=frozenset({"block.first_slot", "k_norm"}),

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from truedraft.cli._progress import interrupts_deferred
+from truedraft.cli._progress import engine_imports
 from truedraft.cli._prompts import gather, tokenize
 from truedraft.contract import Contract, InputError
 from truedraft.engines.vllm.experiment import Asked, Boots, Setup, Treatment, parse_arms
@@ -108,11 +108,8 @@ def _engine_args(text: str | None) -> dict[str, Any]:
 
 def _prompts(entries: list[dict[str, Any]], pair: Resolution, room: int) -> tuple[Asked, ...]:
     """Prompts as token ids, with `room` for the output and a last round's drafts."""
-    try:
-        with interrupts_deferred():
-            from truedraft.models.load import load_tokenizer
-    except ImportError as error:
-        raise InputError(f"this needs torch and transformers ({error}): install the extra 'engine'") from None
+    with engine_imports():
+        from truedraft.models.load import load_tokenizer
     has_text = any("text" in entry for entry in entries)
     tokenizer = load_tokenizer(pair.target.directory) if has_text else None
     spec = pair.contract.target

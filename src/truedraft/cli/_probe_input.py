@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from truedraft.cli._architecture import import_architecture
 from truedraft.cli._probe_options import split_axes
-from truedraft.cli._progress import bar, interrupts_deferred, set_threads, status
+from truedraft.cli._progress import bar, engine_imports, set_threads, status
 from truedraft.cli._prompts import gather, tokenize
 from truedraft.contract import AXES, CHAIN_FAMILIES, Contract, InputError, Value
 from truedraft.formats import Resolution, resolve
@@ -61,13 +61,10 @@ def material(
             f"--k {speculative_tokens}: a {family} drafter makes its whole block, expected no --k"
         )
     entries, stated_tokens = gather(target, texts, prompt_file)
-    try:
-        with interrupts_deferred():
-            from truedraft.models.load import load_model, load_tokenizer
+    with engine_imports():
+        from truedraft.models.load import load_model, load_tokenizer
 
-            import_architecture(resolution.contract.target.model_type)
-    except ImportError as error:
-        raise InputError(f"this needs torch and transformers ({error}): install the extra 'engine'") from None
+        import_architecture(resolution.contract.target.model_type)
     with status("loading the target", quiet):
         model = load_model(resolution)
         tokenizer = load_tokenizer(resolution.target.directory)

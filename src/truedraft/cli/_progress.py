@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
+from truedraft.contract import InputError
+
 SMALL = 20_000_000
 """Parameters of a target below which several CPU threads cost more than they bring."""
 
@@ -34,6 +36,18 @@ def interrupts_deferred() -> Iterator[None]:
         signal.signal(signal.SIGINT, previous)
     if held:
         raise KeyboardInterrupt
+
+
+@contextmanager
+def engine_imports(what: str = "this") -> Iterator[None]:
+    """Import what needs the extra `engine`, Ctrl-C held back; a package that is missing is one line."""
+    try:
+        with interrupts_deferred():
+            yield
+    except ImportError as error:
+        raise InputError(
+            f"{what} needs torch and transformers ({error}): install the extra 'engine'"
+        ) from None
 
 
 def set_threads(model: Any, threads: int | None) -> None:

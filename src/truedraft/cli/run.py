@@ -12,12 +12,11 @@ import click
 from truedraft import __version__
 from truedraft.cli._architecture import import_architecture
 from truedraft.cli._deployment import deploy, sampling_options
-from truedraft.cli._progress import bar, interrupts_deferred, set_threads, status
+from truedraft.cli._progress import bar, engine_imports, set_threads, status
 from truedraft.cli._prompts import gather, tokenize
 from truedraft.cli._records import check_records, write_records
 from truedraft.cli._run_text import render
 from truedraft.cli._tree_options import tree_options
-from truedraft.contract import InputError
 from truedraft.formats import Resolution, read_measured, resolve
 
 if TYPE_CHECKING:
@@ -143,13 +142,10 @@ def _versions() -> dict[str, str]:
 
 def _load(resolution: Resolution, speculative_tokens: int | None, threads: int | None, quiet: bool) -> Pair:
     """Import torch, load the pair, warn of guesses."""
-    try:
-        with interrupts_deferred():
-            from truedraft.models import load_pair
+    with engine_imports("run"):
+        from truedraft.models import load_pair
 
-            import_architecture(resolution.contract.target.model_type)
-    except ImportError as error:
-        raise InputError(f"run needs torch and transformers ({error}): install the extra 'engine'") from None
+        import_architecture(resolution.contract.target.model_type)
     with status("loading target and drafter", quiet):
         pair = load_pair(resolution, speculative_tokens=speculative_tokens)
     set_threads(pair.target.model, threads)

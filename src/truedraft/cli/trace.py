@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 
 from truedraft.cli._printable import dumped
-from truedraft.cli._progress import bar, interrupts_deferred, set_threads, status
+from truedraft.cli._progress import bar, engine_imports, set_threads, status
 from truedraft.cli._style import Style
-from truedraft.contract import InputError
 
 
 @click.group(name="trace", no_args_is_help=False)
@@ -49,14 +48,11 @@ def diff(
     0 all steps are as the contract says, 1 one is not, 2 bad input, 3 nothing could be recomputed, or the
     contract is not settled.
     """
-    try:
-        with interrupts_deferred():
-            from truedraft.formats import resolve
-            from truedraft.models.load import load_model, refuse_unsettled
-            from truedraft.probe import Wiring
-            from truedraft.trace import Trace, diff_trace
-    except ImportError as error:
-        raise InputError(f"this needs torch and transformers ({error}): install the extra 'engine'") from None
+    with engine_imports():
+        from truedraft.formats import resolve
+        from truedraft.models.load import load_model, refuse_unsettled
+        from truedraft.probe import Wiring
+        from truedraft.trace import Trace, diff_trace
     recorded = Trace(trace)
     names = (recorded.about.target, recorded.about.draft) if target is None else (target, draft)
     resolution = resolve(*names, overrides)

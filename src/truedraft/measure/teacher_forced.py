@@ -18,7 +18,9 @@ def features(target: Target[Any], tokens: Sequence[int]) -> Tensor:
     return torch.cat([taps for _, taps in feed(target, cache, cache.open(), ids)])
 
 
-def _round(drafter: Drafter[Any], sequence: int, ids: Tensor, taps: Tensor, have: int, anchor: int) -> Round:
+def round_at(
+    drafter: Drafter[Any], sequence: int, ids: Tensor, taps: Tensor, have: int, anchor: int
+) -> Round:
     """The round at `anchor` of a known text, when the drafter has `have` context rows already."""
     end = anchor + 1 if drafter.needs_anchor_features else anchor
     new = slice(have, end)
@@ -43,7 +45,7 @@ def replay(
         cache = drafter.new_cache()
         sequence, out = cache.open(), []
         for anchor in anchors:
-            turn = _round(drafter, sequence, ids, rows, cache.length(sequence), anchor)
+            turn = round_at(drafter, sequence, ids, rows, cache.length(sequence), anchor)
             out.append(drafter.propose([turn], cache))
         return out
 
@@ -66,7 +68,7 @@ def accepted_along(
     proposed, accepted = [], []
     with torch.inference_mode():
         while anchor < len(tokens) - 1:
-            turn = _round(drafter, sequence, ids, taps, cache.length(sequence), anchor)
+            turn = round_at(drafter, sequence, ids, taps, cache.length(sequence), anchor)
             drafts = drafter.propose([turn], cache).tokens[0].tolist()
             truth = tokens[anchor + 1 : anchor + 2 + len(drafts)]
             beyond = [-1] * (len(drafts) + 1 - len(truth))  # no draft equals what is not known

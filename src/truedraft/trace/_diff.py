@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from truedraft.contract import CHAIN_FAMILIES, SCHEMA, Contract, InputError, UndecidedError
-from truedraft.decode.protocols import Round
 from truedraft.formats.stage_layout import is_staged
 from truedraft.formats.trace_schema import name
+from truedraft.measure.teacher_forced import round_at
 from truedraft.probe import Wiring, tapped
 from truedraft.trace.block_stages import block_stages
 from truedraft.trace.chain_stages import chain_stages
@@ -185,28 +185,17 @@ def _replayed(trace: Trace, wiring: Wiring, requests: Mapping[int, History]) -> 
             assert taps is not None
             cache: Any = wired.drafter.new_cache()
             sequence = cache.open()
-            done = 0
             for turn in history.turns:
                 token, drafts = history.anchor_token(turn), trace.get(turn.round, "drafts")
                 end = turn.anchor + wired.drafter.needs_anchor_features
                 if drafts is None or token is None or end > len(taps):
                     continue
-                if end <= done:  # preempted and computed anew: positions begin again
+                if end <= cache.length(sequence):  # preempted and computed anew: positions begin again
                     cache = wired.drafter.new_cache()
-                    sequence, done = cache.open(), 0
-                tokens = history.tokens
-                anchor = torch.tensor(token)
-                fresh = Round(
-                    sequence,
-                    taps[done:end],
-                    tokens[done:end],
-                    tokens[done + 1 : end + 1],
-                    done,
-                    anchor,
-                    turn.anchor,
-                )
+                    sequence = cache.open()
+                have = cache.length(sequence)
+                fresh = round_at(wired.drafter, sequence, history.tokens, taps, have, turn.anchor)
                 proposal = wired.drafter.propose([fresh], cache)
-                done = end
                 theirs = drafts[turn.place].long()
                 ours = proposal.tokens.flatten()[: len(theirs)]
                 rounds += 1

@@ -54,15 +54,11 @@ def block_stages(trace: Trace) -> list[Stage]:
     ]
 
 
-def _shifted(_pieces: Pieces) -> Sequence[tuple[str, Twist]]:
-    moved = [(f"positions {by:+d}", Twist(shift=by)) for by in (-1, 1, -2, 2)]
-    return [*moved, ("no rotation", Twist(rotated=False))]
-
-
 def _key_guesses(pieces: Pieces) -> Sequence[tuple[str, Twist]]:
     norms = [(f"layer {j}'s k_norm", Twist(norm_of=j)) for j in range(len(pieces.layers))]
     weightless = [("no k_norm", Twist(norm_of=NO_NORM)), ("a k_norm of ones", Twist(norm_of=ONES))]
-    return [*norms, *weightless, *_shifted(pieces)]
+    moved = [(f"positions {by:+d}", Twist(shift=by)) for by in (-1, 1, -2, 2)]
+    return [*norms, *weightless, *moved, ("no rotation", Twist(rotated=False))]
 
 
 def _row_guesses(pieces: Pieces) -> Sequence[tuple[str, Twist]]:
@@ -91,7 +87,7 @@ class _Steps:
         width = self._trace.about.width or 0
         if found is None or len(found) < turn.batch * width:
             return None
-        return found[turn.place * width : (turn.place + 1) * width]
+        return found[turn.share(turn.batch * width)]
 
     def _rows(self, turn: Turn, *parts: object) -> Tensor | None:
         found = self._trace.get(turn.round, *parts)
@@ -220,10 +216,7 @@ class _Steps:
     def _read(self, turn: Turn) -> Tensor | None:
         """The rows of this turn that the output head was given."""
         found = self._trace.get(turn.round, "heads", 0, "hidden")
-        if found is None:
-            return None
-        each = len(found) // turn.batch
-        return found[turn.place * each : (turn.place + 1) * each]
+        return None if found is None else found[turn.share(len(found))]
 
     def drafts(self, _history: History, turn: Turn, pieces: Pieces, _twist: Twist) -> Iterator[Compared]:
         """Each draft, given the engine's drafts before it: ours, or the engine's where ours is as likely."""
@@ -288,5 +281,5 @@ def decided(logits: Tensor, target_ids: Tensor | None, found: Tensor) -> Tensor:
 
 def _draft_ids(target_ids: Tensor, found: Tensor) -> Tensor:
     """Draft id of each target id, -1 where there is none."""
-    places = {int(target): draft for draft, target in enumerate(target_ids)}
-    return torch.tensor([places.get(int(token), -1) for token in found])
+    same = target_ids == found[:, None]
+    return torch.where(same.any(1), same.int().argmax(1), -1)

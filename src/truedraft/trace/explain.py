@@ -12,10 +12,10 @@ from truedraft.contract import AXES, InputError, Value, format_value
 from truedraft.probe import Wiring
 from truedraft.trace.history import History
 from truedraft.trace.pieces import PLAIN, Pieces, Twist
-from truedraft.trace.stage import Outcome, Stage, Tried
+from truedraft.trace.stage import SHOWN, Outcome, Stage, Tried
 
-_SHOWN, _PAIRS = 3, 150
-"""Candidates that a report names, and pairs that are tried where no single one explains a part."""
+_PAIRS = 150
+"""Pairs that are tried where no single candidate explains a part."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class Explainer:
 
     def _outcome(self, stage: Stage, part: str, seen: _Part, tried: Mapping[str, float]) -> Outcome:
         errors = torch.cat(seen.errors)
-        nearest = sorted(tried.items(), key=lambda entry: entry[1])[:_SHOWN]
+        nearest = sorted(tried.items(), key=lambda entry: entry[1])[:SHOWN]
         return Outcome(
             stage.name,
             part,

@@ -33,6 +33,11 @@ class Turn:
         """The valid rows, packed."""
         return slice(self.start, self.start + self.valid)
 
+    def share(self, rows: int) -> slice:
+        """The request's part of the first `rows` rows of a tensor that has as many of each request."""
+        each = rows // self.batch
+        return slice(self.place * each, (self.place + 1) * each)
+
     @property
     def anchor(self) -> int:
         """Position of the anchor, the token behind the last valid row."""

@@ -62,6 +62,10 @@ class Stage:
     sharded: bool = False
 
 
+SHOWN = 3
+"""Candidates that an outcome names."""
+
+
 @dataclass(frozen=True)
 class Tried:
     """A candidate for a part that differs. `error`: the largest row's relative error under it."""

@@ -9,30 +9,24 @@ import torch
 from torch import Tensor
 
 from truedraft.contract import Contract
-from truedraft.decode.protocols import Batch
+from truedraft.decode import feed
 from truedraft.trace.file import Trace
 from truedraft.trace.history import History
-from truedraft.trace.stage import Outcome, Tried
+from truedraft.trace.stage import SHOWN, Outcome, Tried
 
-_CHUNK = 256
+_ROWS = 256
+"""Rows of one forward, all of whose states are held."""
+
 _NEAR = 0.25
 """Median relative error below which the nearest layer of a 16-bit target counts as the one: neighbours differ
 by more than they round.
 """
-_SHOWN = 3
 
 
 def states(target: Any, tokens: Tensor) -> Tensor:
     """The states of all of the target's taps [n, taps, H] for token ids [n]."""
     cache = target.new_cache()
-    sequence, pieces = cache.open(), []
-    for start in range(0, len(tokens), _CHUNK):
-        part = tokens[start : start + _CHUNK]
-        positions = torch.arange(start, start + len(part))
-        none = torch.empty(0, dtype=torch.int64)
-        batch = Batch(part, positions, (0, len(part)), (sequence,), logit_rows=none)
-        pieces.append(target.forward(batch, cache)[1])
-        cache.commit(sequence, range(len(part)))
+    pieces = [found for _, found in feed(target, cache, cache.open(), tokens, rows=_ROWS)]
     taps = len(target.taps)
     size = target.embedding.shape[1]
     return torch.cat(pieces).view(-1, taps, size) if pieces else torch.zeros(0, taps, size)
@@ -85,7 +79,7 @@ def _outcome(tap: int, expected: int, errors: Tensor, trace: Trace) -> Outcome:
         len(errors),
         bad,
         float(errors[:, own].max()),
-        tried[:_SHOWN],
+        tried[:SHOWN],
         tuple(_name(column - 1) for column in explained) if bad else (),
         note,
     )

@@ -34,8 +34,7 @@ def head_stage(trace: Trace) -> Stage:
             ids = trace.get(turn.round, "heads", call, "ids")
             if hidden is None or values is None or ids is None:
                 return
-            each = len(hidden) // turn.batch
-            rows = slice(turn.place * each, (turn.place + 1) * each)
+            rows = turn.share(len(hidden))
             ours = over_target(pieces, pieces.head.logits(hidden[rows]), trace.about.draft_ids)
             expected = ours.gather(1, ids[rows].clamp(max=ours.shape[1] - 1).long())
             # ids that no draft id stands for are -inf on both sides
