@@ -64,7 +64,7 @@ def test_json(capsys, pair, prompts):
     }
     assert set(report["acceptance"]) >= {"tau", "definition", "rounds", "survival", "conditional"}
     assert report["overrides"] == []
-    assert set(report["versions"]) == {"truedraft", "torch", "transformers", "threads"}
+    assert set(report["versions"]) == {"truedraft", "torch", "transformers", "threads", "kernels"}
     assert set(report["speed"]) == {"plain_tokens_per_s", "spec_tokens_per_s", "ratio"}
     expect = json.loads((CASE / "expect.json").read_text())
     assert [o["tokens"] for o in report["outputs"]] == [e["output"][:24] for e in expect["generate"][:2]]
@@ -79,6 +79,7 @@ def test_text(capsys, pair, prompts):
         "survival",
         "conditional",
         "speed",
+        "cost",
         "lossless",
     ):
         assert words in out

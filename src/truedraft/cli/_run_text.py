@@ -55,6 +55,7 @@ def render(report: RunReport) -> str:
         f"speed        plain {speed.plain_tokens_per_s:.0f} tokens/s, speculative "
         f"{speed.spec_tokens_per_s:.0f} tokens/s: {speed.ratio:.2f}x (same process, prefill included)"
     )
+    parts += cost_lines(report)
     lossless = report.lossless
     verdict = "lossless    " if lossless.ok else "NOT LOSSLESS"
     parts.append(
@@ -108,6 +109,21 @@ def tree_lines(report: RunReport) -> list[str]:
     mean, deepest = figures.nodes / figures.rounds, how.tree_depth
     return [
         f"tree         up to {how.tree_budget} nodes per round, {mean:.1f} on average; up to {deepest} deep"
+    ]
+
+
+def cost_lines(report: RunReport) -> list[str]:
+    """What a round costs beside a one-row pass, and whether speculation pays; nothing without rounds."""
+    cost, tau = report.cost, report.acceptance.tau
+    if cost is None or tau is None:
+        return []
+    needed, expected = cost.break_even_tau, cost.expected_ratio(tau)
+    verdict = "pays" if expected > 1 else "does not pay"
+    return [
+        f"cost         one-row pass {1e3 * cost.plain_s:.1f} ms; draft {1e3 * cost.draft_s:.1f} ms and "
+        f"{cost.verify_rows:.1f}-row pass {1e3 * cost.verify_s:.1f} ms: {needed:.2f} one-row passes a round",
+        f"             tau {tau:.2f} / {needed:.2f}: {expected:.2f}x expected; speculation {verdict} here "
+        f"(from tau {needed:.2f} on)",
     ]
 
 

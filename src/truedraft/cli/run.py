@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from truedraft.formats import Resolution, read_measured, resolve
 
 if TYPE_CHECKING:
     from truedraft.models import Pair
+    from truedraft.models.kernels import KernelChoice
 
 
 @click.command("run")
@@ -57,6 +59,13 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 256),
     help="CPU threads for torch (default: torch's, 1 for a small target).",
 )
+@click.option(
+    "--kernels",
+    type=click.Choice(["auto", "torch", "onnxruntime"]),
+    default="auto",
+    show_default=True,
+    help="What multiplies by the weights on the CPU (docs/cpu-speed.md); auto: ONNX Runtime if it is there.",
+)
 @click.option("--records", type=click.Path(path_type=Path), help="Write acceptance records here, as JSONL.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
@@ -74,6 +83,7 @@ def command(
     tree_depth: int | None,
     batch_size: int,
     threads: int | None,
+    kernels: KernelChoice,
     records: Path | None,
     as_json: bool,
     quiet: bool,
@@ -100,7 +110,7 @@ def command(
     entries, stated_tokens = gather(target, texts, prompt_file)
     if records is not None:
         check_records(records, prompt_file)
-    pair = _load(resolution, speculative_tokens, threads, quiet)
+    pair, used = _load(resolution, speculative_tokens, threads, kernels, quiet)
     prompts = tokenize(entries, pair.tokenizer, pair.contract.target)
     decode_text = None
     if pair.tokenizer is not None:
@@ -121,38 +131,51 @@ def command(
     if records is not None:
         write_records(records, report.records)
     if as_json:
-        settings = {"overrides": list(overrides), "versions": _versions()}
+        settings = {"overrides": list(overrides), "versions": _versions(used)}
         click.echo(json.dumps(report.to_json() | settings, allow_nan=False))
     else:
         click.echo(render(report))
     return 0 if report.lossless.ok else 1
 
 
-def _versions() -> dict[str, str]:
+def _versions(kernels: str) -> dict[str, str]:
     import torch
     import transformers
 
-    return {
+    versions = {
         "truedraft": __version__,
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "threads": str(torch.get_num_threads()),
+        "kernels": kernels,
     }
+    if kernels == "onnxruntime":
+        versions[kernels] = version(kernels)
+    return versions
 
 
-def _load(resolution: Resolution, speculative_tokens: int | None, threads: int | None, quiet: bool) -> Pair:
-    """Import torch, load the pair, warn of guesses."""
+def _load(
+    resolution: Resolution,
+    speculative_tokens: int | None,
+    threads: int | None,
+    kernels: KernelChoice,
+    quiet: bool,
+) -> tuple[Pair, str]:
+    """Import torch, load the pair, choose its kernels, warn of guesses."""
     with engine_imports("run"):
         from truedraft.models import load_pair
+        from truedraft.models.kernels import use_kernels
 
         import_architecture(resolution.contract.target.model_type)
     with status("loading target and drafter", quiet):
         pair = load_pair(resolution, speculative_tokens=speculative_tokens)
     set_threads(pair.target.model, threads)
+    with status("packing weights", quiet):
+        used = use_kernels(pair, kernels)
     for name in pair.contract.inferred:
         source = pair.contract.axes[name].source
         _say(quiet, f"warning: {name} is inferred, not stated: {source.where if source else ''}")
-    return pair
+    return pair, used
 
 
 def _say(quiet: bool, line: str) -> None:

@@ -18,6 +18,7 @@ from truedraft.decode.drafts import DraftLaw, Proposal
 from truedraft.decode.feed import feed
 from truedraft.decode.generation import Chunk, Generation
 from truedraft.decode.pack import pack_chains, pack_trees, row_positions
+from truedraft.decode.pass_times import PassTimes
 from truedraft.decode.protocols import Batch, Cache, Drafter, Round, Target
 from truedraft.decode.sampling import GREEDY, Chance, Sampling, Seeded
 from truedraft.decode.tree import Tree, proposed_trees
@@ -53,6 +54,8 @@ class Decoder:
     streams of randomness of its own, for target and drafter, so that its output depends neither on the batch
     nor, under `exact_match`, on the drafts. `chances`: replaces them, called with the prompt's index and
     `target` or `drafter`.
+
+    `times` adds up what the rounds cost; set it anew to begin at zero.
     """
 
     def __init__(
@@ -115,6 +118,7 @@ class Decoder:
                 self.verification,
                 confidence_threshold,
             )
+        self.times = PassTimes()
         self.chances = chances or (lambda index, use: Seeded(seed, index, use))
 
     def generate(
@@ -234,6 +238,7 @@ class Decoder:
     def _round(
         self, active: list[_Sequence], target_cache: Cache, draft_cache: Cache | None
     ) -> list[Verdict]:
+        began = time.perf_counter()
         rounds = [sequence.round for sequence in active if sequence.round is not None]
         if self.drafter is not None and draft_cache is not None and self.drafter.needs_anchor_features:
             rounds = self._with_anchor_rows(active, rounds, target_cache, draft_cache)
@@ -250,8 +255,10 @@ class Decoder:
             trees = [tree.within(min(self.speculative_tokens, room)) for tree, room in offered]
             counts = [len(tree.tokens) for tree in trees]
             batch = pack_trees(rounds, ids, trees)
+        drafted = time.perf_counter()
         logits, taps = self.target.forward(batch, target_cache)
         inputs, choices = torch.stack([batch.tokens, logits.argmax(-1)]).tolist()
+        self.times.add(len(active), len(batch.tokens), drafted - began, time.perf_counter() - drafted)
         sound = torch.isfinite(logits.amax(-1)).tolist()
         verdicts = []
         for b, sequence in enumerate(active):

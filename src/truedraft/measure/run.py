@@ -18,6 +18,8 @@ from truedraft.contract import (
     acceptance,
 )
 from truedraft.decode import GREEDY, Decoder, Drafter, Generation, Sampling, Seeded, Target
+from truedraft.decode.pass_times import PassTimes
+from truedraft.measure.cost import Cost, cost
 from truedraft.measure.lossless import Lossless, Method, Tie, compare
 from truedraft.measure.ties import is_sampling_tie, is_tie
 from truedraft.measure.trees import require_possible_trees
@@ -70,6 +72,7 @@ class RunReport:
     speed: Speed
     outputs: tuple[Output, ...]
     records: tuple[AcceptanceRecord, ...]
+    cost: Cost | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The object that `truedraft run --json` prints."""
@@ -80,6 +83,7 @@ class RunReport:
             "lossless": self.lossless.to_json(),
             "acceptance": self.acceptance.to_json(),
             "speed": self.speed.to_json(),
+            "cost": None if self.cost is None else self.cost.to_json(self.acceptance.tau),
             "outputs": [asdict(output) for output in self.outputs],
             "records": [record.to_json() for record in self.records],
         }
@@ -112,6 +116,7 @@ def run_pair(
     if prompts:
         for decoder in (plain, speculative):
             decoder.generate([prompts[0].tokens], min(max_new_tokens, 8))
+            decoder.times = PassTimes()
     plain_runs, spec_runs = sides.decode(prompts, on_progress)
     if given.verification in ("greedy", "exact_match"):
         lossless = _lossless(target, prompts, plain_runs, spec_runs, deployment)
@@ -138,6 +143,7 @@ def run_pair(
             for prompt, run in zip(prompts, spec_runs, strict=True)
         ),
         records=records,
+        cost=cost(plain.times, speculative.times),
     )
 
 

@@ -12,6 +12,7 @@ from truedraft.contract import Contract
 from truedraft.formats.stage_layout import is_staged
 from truedraft.models.deepseek_v4 import StageReadout, Stages
 from truedraft.models.dense_block import DenseLayers
+from truedraft.models.product import Product
 from truedraft.models.readout import Readout
 
 
@@ -31,6 +32,9 @@ class Backbone(Protocol):
 
     def context_rows(self, taps: Tensor, positions: Tensor, end: int) -> tuple[Tensor, Tensor]:
         """Keys and values [layers, kv heads, n, D] of taps [n, ΣH] at int64 positions below `end`."""
+
+    def products(self) -> tuple[Product, ...]:
+        """The products that a kernel may compute."""
 
     def __call__(self, x: Tensor, positions: Tensor, largest: int, attend: Attend) -> Tensor:
         """Hidden states [N, H] for the readout, of embeddings [N, H] at positions of at most `largest`."""

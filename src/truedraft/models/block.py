@@ -25,6 +25,7 @@ from truedraft.models.backbone import make_backbone, make_readout
 from truedraft.models.branching import branchings
 from truedraft.models.embedding import Embedding
 from truedraft.models.packed_attention import attend
+from truedraft.models.product import Product
 from truedraft.models.support import refuse_unsupported
 from truedraft.models.visibility import block_visibility
 
@@ -56,6 +57,10 @@ class BlockDrafter:
         self._backbone = make_backbone(contract, weights, self.device)
         self.readout = make_readout(contract, weights, target_head)
         self.has_confidence = self.readout.has_confidence
+
+    def products(self) -> tuple[Product, ...]:
+        """The products that a kernel may compute."""
+        return (*self._backbone.products(), self.readout.product)
 
     def new_cache(self) -> KVCache:
         """An empty cache of context rows."""

@@ -33,6 +33,7 @@ from truedraft.models.embedding import Embedding
 from truedraft.models.fusion import Fusion
 from truedraft.models.head import Head
 from truedraft.models.packed_attention import attend
+from truedraft.models.product import Product
 from truedraft.models.rope import RotaryTable
 from truedraft.models.support import refuse_unsupported
 from truedraft.models.visibility import chain_visibility
@@ -115,6 +116,11 @@ class ChainDrafter:
         self._final_norm = weights["norm.weight"]
         self._rope = RotaryTable(contract, self.device)
         self.head = Head(contract, weights, target_head)
+
+    def products(self) -> tuple[Product, ...]:
+        """The products that a kernel may compute."""
+        layers = (product for layer in self._layers for product in layer.products)
+        return (self._fusion.product, *layers, self.head.product)
 
     def new_cache(self) -> ChainCache:
         """An empty cache of context rows."""

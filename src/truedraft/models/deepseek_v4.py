@@ -21,6 +21,7 @@ from truedraft.models.experts import Experts
 from truedraft.models.fusion import Fusion
 from truedraft.models.hyper_connection import HyperConnection, HyperHead
 from truedraft.models.latent_attention import LatentAttention
+from truedraft.models.product import Product
 from truedraft.models.readout import Readout
 from truedraft.models.rope import RotaryTable
 
@@ -86,6 +87,10 @@ class Stages:
             latents.append(stage.attention.latent(rows, cos[i], sin[i])[None])
         stacked = torch.stack(latents)
         return stacked, stacked
+
+    def products(self) -> tuple[Product, ...]:
+        """The one that a kernel may compute: experts and latents are cut anew in every pass."""
+        return (self._fusion.product,)
 
     def __call__(self, x: Tensor, positions: Tensor, largest: int, attend: Attend) -> Tensor:
         """Collapsed hidden states [N, H], before the norm, of embeddings [N, H]."""

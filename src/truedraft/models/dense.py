@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from truedraft.models.layer import Layer, LayerWeights
+from truedraft.models.product import Product
 
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 """Attention of layer i over the cache: query [heads, N, D], key, value [kv heads, N, D] -> [heads, N, D]."""
@@ -46,6 +47,10 @@ class DenseForward:
             )
             for block in inner.layers
         ]
+
+    def products(self) -> tuple[Product, ...]:
+        """The products of all layers."""
+        return tuple(product for layer in self._layers for product in layer.products)
 
     def __call__(
         self, tokens: Tensor, positions: Tensor, attend: Attend, taps: frozenset[int]
@@ -83,13 +88,14 @@ def _weights(block: Any) -> LayerWeights:
         q_norm=attention.q_norm.weight.detach() if hasattr(attention, "q_norm") else None,
         k_norm=attention.k_norm.weight.detach() if hasattr(attention, "k_norm") else None,
         qkv_bias=qkv_bias,
-        o_bias=_detached(attention.o_proj.bias),
+        o_bias=detached(attention.o_proj.bias),
         gate_up_bias=gate_up_bias,
-        down_bias=_detached(mlp.down_proj.bias),
+        down_bias=detached(mlp.down_proj.bias),
     )
 
 
-def _detached(bias: Tensor | None) -> Tensor | None:
+def detached(bias: Tensor | None) -> Tensor | None:
+    """A bias without its gradient, or none."""
     return None if bias is None else bias.detach()
 
 

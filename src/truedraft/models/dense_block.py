@@ -13,6 +13,7 @@ from torch import Tensor
 from truedraft.contract import Contract
 from truedraft.models.draft_layer import draft_layer
 from truedraft.models.fusion import Fusion
+from truedraft.models.product import Product
 from truedraft.models.rope import RotaryTable
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class DenseLayers:
         # keys and values of context rows, for all layers in one product
         queries = contract["backbone.heads"] * self._head_dim
         self._context_kv = torch.stack([layer.weights.qkv[queries:] for layer in self._layers])
+        self._context_product = Product(self._context_kv.flatten(0, 1))
         biases = [x.weights.qkv_bias[queries:] for x in self._layers if x.weights.qkv_bias is not None]
         self._context_bias = torch.stack(biases)[:, None] if biases else None  # [layers, 1, 2 kv heads * D]
         norms = [layer.weights.k_norm for layer in self._layers if layer.weights.k_norm is not None]
@@ -47,7 +49,7 @@ class DenseLayers:
             normed = torch.stack([self._norm(context, layer.weights.input_norm) for layer in self._layers])
             kv = torch.bmm(normed, self._context_kv.transpose(1, 2))
         else:
-            kv = F.linear(context, self._context_kv.flatten(0, 1)).view(len(context), len(self._layers), -1)
+            kv = self._context_product(context).view(len(context), len(self._layers), -1)
             kv = kv.transpose(0, 1)
         if self._context_bias is not None:
             kv = kv + self._context_bias
@@ -67,6 +69,11 @@ class DenseLayers:
             attended = attend(index, *layer.project(normed, rotate))
             x = layer.finish(x, layer.gated(attended, normed))
         return self._norm(x, self._final_norm)
+
+    def products(self) -> tuple[Product, ...]:
+        """The products that a kernel may compute."""
+        context = () if self._input_norm_on_context else (self._context_product,)
+        return (self._fusion.product, *context, *(p for layer in self._layers for p in layer.products))
 
     def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
         return F.rms_norm(x, weight.shape, weight, self._eps)

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from truedraft.contract import Contract
+from truedraft.models.product import Product
 
 
 class Fusion:
@@ -20,7 +21,7 @@ class Fusion:
 
     def __init__(self, contract: Contract, weights: Mapping[str, Tensor]) -> None:
         self._eps: float = contract["backbone.norm_eps"]
-        self._fc = weights["fc.weight"]
+        self.product = Product(weights["fc.weight"])
         taps = len(contract["taps.layers"]) if contract["fusion.tap_norm"] else 0
         self._tap_norms = [weights[f"fc_norm.{i}.weight"] for i in range(taps)]
         self._concat_norm = weights["input_norm.weight"] if contract["fusion.concat_norm"] else None
@@ -37,7 +38,7 @@ class Fusion:
             taps = torch.cat([self._norm(part, weight) for part, weight in parts], -1)
         if self._concat_norm is not None:
             taps = self._norm(taps, self._concat_norm)
-        return F.linear(taps, self._fc)
+        return self.product(taps)
 
     def finish(self, features: Tensor) -> Tensor:
         """Features [n, H] behind the output norm, if there is one."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from truedraft.contract import Contract, InputError
+from truedraft.models.product import Product
 
 
 class Head:
@@ -27,13 +27,14 @@ class Head:
         softcap: bool = True,
     ) -> None:
         self.weight = weights["lm_head.weight"] if contract["head.source"] == "own" else target_head
+        self.product = Product(self.weight)
         self.target_ids = target_ids(contract, weights)
         self._multiplier: float = contract["head.multiplier"]
         self._softcap: float | None = contract["head.softcap"] if softcap else None
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits [..., draft ids] of hidden states [..., H], in fp32."""
-        logits = F.linear(hidden, self.weight).float()
+        logits = self.product(hidden).float()
         if self._multiplier != 1.0:
             logits = logits * self._multiplier
         return softcapped(logits, self._softcap)

@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from truedraft.models.product import Product
+
 Rotate = Callable[[Tensor], Tensor]
 
 
@@ -53,6 +55,11 @@ class Layer:
         self.weights = weights
         self.heads, self.kv_heads, self.head_dim = heads, kv_heads, head_dim
         self.eps, self.activation = eps, activation
+        self.qkv = Product(weights.qkv, weights.qkv_bias)
+        self.o = Product(weights.o, weights.o_bias)
+        self.gate_up = Product(weights.gate_up, weights.gate_up_bias)
+        self.down = Product(weights.down, weights.down_bias)
+        self.products = (self.qkv, self.o, self.gate_up, self.down)
         self.head_norm: Tensor | None = None  # [heads + kv heads, D]
         if weights.q_norm is not None and weights.k_norm is not None:
             self.head_norm = torch.cat(
@@ -68,8 +75,7 @@ class Layer:
 
         `rotate` acts on [N, any heads, D].
         """
-        w = self.weights
-        qkv = F.linear(normed, w.qkv, w.qkv_bias).view(len(normed), -1, self.head_dim)
+        qkv = self.qkv(normed).view(len(normed), -1, self.head_dim)
         both = qkv[:, : self.heads + self.kv_heads]
         if self.head_norm is not None:
             both = F.rms_norm(both, (self.head_dim,), eps=self.eps) * self.head_norm
@@ -90,7 +96,7 @@ class Layer:
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
         """Rows after attention output [heads, N, D] and the MLP."""
         w = self.weights
-        x = x + F.linear(attended.transpose(0, 1).reshape(len(x), -1), w.o, w.o_bias)
+        x = x + self.o(attended.transpose(0, 1).reshape(len(x), -1))
         normed = F.rms_norm(x, w.mlp_norm.shape, w.mlp_norm, self.eps)
-        gate, up = F.linear(normed, w.gate_up, w.gate_up_bias).chunk(2, -1)
-        return x + F.linear(self.activation(gate) * up, w.down, w.down_bias)
+        gate, up = self.gate_up(normed).chunk(2, -1)
+        return x + self.down(self.activation(gate) * up)

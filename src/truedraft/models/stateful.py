@@ -15,6 +15,7 @@ from torch import Tensor
 from truedraft.contract import InputError
 from truedraft.decode.protocols import Batch
 from truedraft.models.hf_tables import HFTables
+from truedraft.models.product import Product
 from truedraft.models.stateful_types import STATEFUL_TYPES
 from truedraft.models.tap_hooks import Taps, concatenated
 
@@ -75,6 +76,10 @@ class StatefulTarget(HFTables):
     def taps(self) -> tuple[int, ...]:
         """The tapped layer ids."""
         return self._taps.layers
+
+    def products(self) -> tuple[Product, ...]:
+        """None: the module's own forward runs, and its products with it."""
+        return ()
 
     def new_cache(self) -> StatefulCache:
         """An empty cache for this model."""

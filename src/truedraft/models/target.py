@@ -16,9 +16,10 @@ from torch import Tensor, nn
 from truedraft.contract import InputError
 from truedraft.decode.cache import KVCache
 from truedraft.decode.protocols import Batch
-from truedraft.models.dense import DenseForward
+from truedraft.models.dense import DenseForward, detached
 from truedraft.models.hf_tables import HFTables
 from truedraft.models.packed_attention import PackedAttention
+from truedraft.models.product import Product
 
 ATTENTION = "truedraft"
 MODEL_TYPES = frozenset({"llama", "qwen2", "qwen3", "qwen3_moe"})
@@ -94,6 +95,7 @@ class HFTarget(HFTables):
         self._caught: dict[int, Tensor] = {}
         for tap in self._tapped:
             self._hook(tap)
+        self._head_product = Product(model.lm_head.weight.detach(), detached(model.lm_head.bias))
         self._dense: DenseForward | None = None
         self._dense = self._dense_or_none() if fused else None
 
@@ -101,6 +103,10 @@ class HFTarget(HFTables):
     def fused(self) -> bool:
         """Whether the fused forward runs in place of the module's own."""
         return self._dense is not None
+
+    def products(self) -> tuple[Product, ...]:
+        """The products that a kernel may compute; none if the module's own forward runs."""
+        return () if self._dense is None else (*self._dense.products(), self._head_product)
 
     def _hook(self, tap: int) -> None:
         def keep(_module: nn.Module, _inputs: Any, output: Any) -> None:
@@ -120,7 +126,7 @@ class HFTarget(HFTables):
         forward = self._module_forward if self._dense is None else self._dense_forward
         hidden, seen = forward(batch, attention)
         rows = hidden if batch.logit_rows is None else hidden[batch.logit_rows]
-        logits: Tensor = self.model.lm_head(rows)
+        logits = self._head_product(rows)
         features = [seen[tap] for tap in self.taps]
         return logits.float(), torch.cat(features, -1) if features else hidden[:, :0]
 
