@@ -27,7 +27,8 @@ def block_hidden(
     block = torch.full((*ids.shape, drafter.spec.width), filler)
     block[..., 0] = ids
     hidden = drafter(features, anchors, F.embedding(block, table))
-    return hidden[..., drafter.spec.first_slot :, :]
+    # contiguous, else the product with the head is made block by block
+    return hidden[..., drafter.spec.first_slot :, :].contiguous()
 
 
 def corrected_logits(drafter: Drafter, base: Tensor, previous: Tensor) -> Tensor:

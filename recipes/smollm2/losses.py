@@ -13,6 +13,8 @@ from drafters.drafting import block_hidden, confidence_logits, propose
 from drafters.stack import Drafter
 
 DECAY = 4.0
+HARD = 0.5
+"""Share of the cross entropy on the answer; the rest is on the target's distribution."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,10 @@ def active_ids(statistics: Statistics, blocks: list[Blocks], sampled: Tensor) ->
 
 
 def block_loss(drafter: Drafter, tables: Tables, blocks: Blocks, ids: Tensor, mixed: bool) -> Tensor:
-    """Weighted sum of losses: cross entropy on the answer, which is the target's argmax.
+    """Weighted sum of losses over the ids that are scored.
 
-    DSpark adds the confidence's cross entropy and, when `mixed`, takes the paper's 0.1 CE + 0.9 L1.
+    Half cross entropy on the answer, which is the target's argmax, and half on the target's distribution.
+    DSpark adds the confidence's cross entropy and, when `mixed`, takes the paper's 0.1 CE + 0.9 L1 instead.
     """
     rows = blocks.answer.features()
     taps, hidden_size = len(drafter.spec.taps), drafter.spec.shape.hidden
@@ -75,20 +78,27 @@ def block_loss(drafter: Drafter, tables: Tables, blocks: Blocks, ids: Tensor, mi
     if drafter.spec.markov_rank:
         markov = drafter.markov_head
         logits = logits + F.linear(markov.markov_w1(previous), markov.markov_w2.weight[ids])
-    labels = torch.searchsorted(ids, blocks.following)
-    loss = F.cross_entropy(logits.flatten(0, 2), labels.flatten(), reduction="none")
-    loss = loss.view_as(blocks.weights)
+    wanted = _target_law(rows[:, taps * hidden_size :], tables, blocks, head)
+    log_law = logits[0].log_softmax(-1)
+    labels = torch.searchsorted(ids, blocks.following)[..., None]
+    hard = -log_law.gather(-1, labels)[..., 0]
+    loss = HARD * hard - (1 - HARD) * (wanted * log_law).sum(-1)
     if drafter.spec.family == "dspark":
-        with torch.no_grad():
-            places = blocks.anchors[:, None] + torch.arange(drafter.spec.proposals)
-            last = rows[places.clamp(max=len(rows) - 1), taps * hidden_size :]
-            wanted = F.linear(tables.final(last), head).softmax(-1)
-        distance = (logits[0].softmax(-1) - wanted).abs().sum(-1)
+        distance = (log_law.exp() - wanted).abs().sum(-1)
+        if mixed:
+            loss = 0.1 * hard + 0.9 * distance
+        sure = confidence_logits(drafter, hidden, previous)[0]
         label = (1 - 0.5 * distance).detach().clamp(0, 1)
-        guess = confidence_logits(drafter, hidden, previous)[0]
-        sure = F.binary_cross_entropy_with_logits(guess, label, reduction="none")
-        loss = sure + (0.1 * loss + 0.9 * distance if mixed else loss)
+        loss = loss + F.binary_cross_entropy_with_logits(sure, label, reduction="none")
     return (loss * blocks.weights).sum()
+
+
+@torch.no_grad()
+def _target_law(last_layer: Tensor, tables: Tables, blocks: Blocks, head: Tensor) -> Tensor:
+    """The target's distribution [a, proposals, ids] over the ids of `head`, at the blocks' slots."""
+    places = blocks.anchors[:, None] + torch.arange(blocks.following.shape[1])
+    rows = last_layer[places.clamp(max=len(last_layer) - 1)]
+    return F.linear(tables.final(rows), head).softmax(-1)
 
 
 @torch.no_grad()

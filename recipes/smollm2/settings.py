@@ -48,7 +48,7 @@ FREQUENT_IDS = 4096
 SAMPLED_IDS = 1024
 """Output rows per step: the most frequent ids of the answers, and a fresh sample of all others."""
 
-STEP_SEQUENCES = 6
+STEP_SEQUENCES = 2
 STEP_ANCHORS = 32
 WARM_UP = 100
 HELD_OUT_EVERY, HELD_OUT_PHASE = 20, 7
@@ -59,11 +59,11 @@ DRAFTERS = {
     for spec in (
         DrafterSpec(
             "dflash", "dflash", SHAPE, TAPS, (FULL, FULL), None, PROPOSALS + 1, 1,
-            cycle=4000, cycles=1, rate=1e-3, seed=31, mask_id=MASK_ID,
+            cycle=10_000, cycles=1, rate=2e-3, seed=31, mask_id=MASK_ID,
         ),
         DrafterSpec(
             "dspark", "dspark", SHAPE, TAPS, (FULL, FULL), None, PROPOSALS, 0,
-            cycle=4000, cycles=1, rate=1e-3, seed=32, markov_rank=32, mask_id=MASK_ID,
+            cycle=10_000, cycles=1, rate=2e-3, seed=32, markov_rank=32, mask_id=MASK_ID,
         ),
     )
 }  # fmt: skip

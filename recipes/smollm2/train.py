@@ -9,10 +9,8 @@ from __future__ import annotations
 import sys
 
 import torch
-from torch import nn
 
-import target as smollm2
-from data import Answer, answers, picked, statistics
+from data import Answer, answers, picked
 from drafters.shapes import DrafterSpec
 from drafters.stack import Drafter
 from drafters.training import Trainer, adam
@@ -28,39 +26,14 @@ from settings import (
     VOCAB_SIZE,
     WARM_UP,
 )
+from start import fresh_drafter, tables
 
 MIXED_FROM = 0.7
 """Share of the steps after which DSpark's loss becomes the paper's."""
 
-FIRST_NORM = 0.25
-
 EXAMINED = 24
 EXAMINED_ANCHORS = 16
-EXAMINE_EVERY = 200
-
-
-def tables() -> Tables:
-    """The target's frozen parts and the statistics of the answers."""
-    model = smollm2.load(())[0].model
-    norm = model.model.norm
-    embedding = model.get_input_embeddings().weight.detach().clone()
-    found = statistics(answers())
-    return Tables(embedding, norm.weight.detach().clone(), float(norm.variance_epsilon), found)
-
-
-def fresh_drafter(spec: DrafterSpec, norm: torch.Tensor) -> Drafter:
-    """An untrained drafter; its final norm is the target's made smaller, for small first logits."""
-    torch.manual_seed(spec.seed)
-    drafter = Drafter(spec, VOCAB_SIZE, spec.shape.hidden)
-    for name, module in drafter.named_modules():
-        if isinstance(module, nn.Linear) and "head" not in name:
-            nn.init.normal_(module.weight, std=0.5 * module.in_features**-0.5)
-    drafter.norm.weight.data.copy_(FIRST_NORM * norm)
-    if spec.markov_rank:
-        nn.init.normal_(drafter.markov_head.markov_w1.weight, std=0.02)
-        nn.init.zeros_(drafter.markov_head.markov_w2.weight)
-        nn.init.zeros_(drafter.confidence_head.proj.weight)
-    return drafter
+EXAMINE_EVERY = 1000
 
 
 def step_blocks(spec: DrafterSpec, train: list[Answer], step: int) -> tuple[list[Blocks], torch.Tensor]:
@@ -88,10 +61,12 @@ def examine(drafter: Drafter, frozen: Tables, held_out: list[Answer]) -> float:
 def train(name: str, steps: int | None) -> None:
     """Run or continue a training, then write the drafter's directory."""
     torch.set_num_threads(1)
-    spec, frozen, found = DRAFTERS[name], tables(), answers()
+    spec, found = DRAFTERS[name], answers()
+    frozen, model = tables(found)
     train_set = [answer for answer in found if not answer.held_out]
     held_out = [answer for answer in found if answer.held_out]
-    drafter = fresh_drafter(spec, frozen.norm)
+    drafter = fresh_drafter(spec, model, frozen.statistics.scale)
+    del model
     optimizers = adam(drafter, spec.rate)
     path = CHECKPOINTS / f"{name}.safetensors"
     trainer = Trainer(drafter, spec.cycle, 0.3, path, optimizers, spec.cycles, WARM_UP)

@@ -145,17 +145,18 @@ def test_loss_by_hand(recipe, shapes, stored, family):
                     head = drafter.markov_head
                     logits = logits + head.markov_w2.weight @ head.markov_w1.weight[previous]
                 scored = logits[ids]
-                loss = scored.logsumexp(0) - logits[label]
+                hard = scored.logsumexp(0) - logits[label]
+                last = answer.features()[anchor + slot, HIDDEN * len(TAPS) :]
+                normed = last / (last.pow(2).mean() + 1e-5).sqrt() * frozen.norm
+                wanted = (frozen.embedding[ids] @ normed).softmax(0)
+                loss = 0.5 * hard + 0.5 * (wanted * (scored.logsumexp(0) - scored)).sum()
                 if family == "dspark":
-                    last = answer.features()[anchor + slot, HIDDEN * len(TAPS) :]
-                    normed = last / (last.pow(2).mean() + 1e-5).sqrt() * frozen.norm
-                    wanted = (frozen.embedding[ids] @ normed).softmax(0)
                     distance = (scored.softmax(0) - wanted).abs().sum()
                     joined = torch.cat([hidden[slot], head.markov_w1.weight[previous]])
                     guess = drafter.confidence_head.proj(joined)[0]
                     aim = (1 - distance / 2).clamp(0, 1).detach()
                     sure = F.binary_cross_entropy_with_logits(guess, aim)
-                    loss = sure + (0.1 * loss + 0.9 * distance if mixed else loss)
+                    loss = sure + (0.1 * hard + 0.9 * distance if mixed else loss)
                 expected = expected + loss * torch.exp(torch.tensor(-slot / 4.0))
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
@@ -246,3 +247,37 @@ def test_an_exported_drafter_drafts_in_truedraft_as_in_training(
         found = pair.drafter.propose([turn], cache)
     assert found.tokens[0].tolist() == expected[0, 0].tolist()
     assert len(found.tokens[0]) == 4
+
+
+def test_a_training_starts_from_the_targets_last_layers(recipe, shapes, monkeypatch):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    start = recipe("start")
+    torch.manual_seed(8)
+    config = LlamaConfig(
+        vocab_size=VOCABULARY, hidden_size=HIDDEN, intermediate_size=56, num_hidden_layers=4,
+        num_attention_heads=3, num_key_value_heads=1, rms_norm_eps=1e-6, eos_token_id=1, bos_token_id=None,
+        pad_token_id=None,
+    )  # fmt: skip
+    model = LlamaForCausalLM(config)
+    for name, parameter in model.named_parameters():
+        if "norm" in name:
+            parameter.data.uniform_(0.5, 1.5)
+    monkeypatch.setattr(start, "VOCAB_SIZE", VOCABULARY)
+    monkeypatch.setattr(start, "TARGET_LAYERS", 4)
+    monkeypatch.setattr(start, "OTHER_TAPS", 0.0)
+    scale = torch.rand(HIDDEN * len(TAPS)) + 0.5
+    drafter = start.fresh_drafter(spec(shapes), model, scale)
+    state = torch.randn(5, HIDDEN * len(TAPS))
+    last, block = state[:, HIDDEN:], model.model.layers[2]
+    context = drafter.hidden_norm(drafter.fc(state / scale))
+    torch.testing.assert_close(context, block.input_layernorm(last), rtol=1e-4, atol=1e-4)
+    attention = drafter.layers[0].self_attn
+    torch.testing.assert_close(
+        attention.v_proj(context), block.self_attn.v_proj(block.input_layernorm(last)), rtol=1e-4, atol=1e-4
+    )
+    mlp, theirs = drafter.layers[1].mlp, model.model.layers[3].mlp
+    rows = [theirs.gate_proj.weight.tolist().index(row) for row in mlp.gate_proj.weight.tolist()]
+    assert len(set(rows)) == 40
+    assert torch.equal(mlp.down_proj.weight, theirs.down_proj.weight[:, rows])
+    assert torch.equal(mlp.up_proj.weight, theirs.up_proj.weight[rows])
