@@ -5,9 +5,9 @@
 `--json` keeps the tables: a pair that is measured again replaces its own, and the page is made of all.
 
 For every fault: τ on the stated evaluation prompts, the paired mean difference to the contract with a 95 %
-interval (t over prompts), prompts lower/equal/higher, and the share of
-proposals that change on text which neither target nor drafter has seen. Decoding is replayed along the
-plain greedy output (`measure.accepted_along`), which gives the rounds of the real loop.
+interval (t over prompts), prompts lower/equal/higher, and the share of proposals that change on text that the
+drafter has not seen (golden text; without one, that of the prompts). Decoding is replayed along the plain greedy
+output (`measure.accepted_along`), which gives the rounds of the real loop.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Fault:
     cache: type[Any] | None = None
 
 
-def faults(contract: Contract, target_theta: float) -> list[Fault]:
+def faults(contract: Contract, target_theta: float, masks: dict[str, int]) -> list[Fault]:
     """Every fault that this contract can suffer."""
-    own = _chain_faults() if contract.family in CHAIN_FAMILIES else _block_faults(contract)
+    own = _chain_faults() if contract.family in CHAIN_FAMILIES else _block_faults(contract, masks)
     every = [*_tap_faults(contract), *own, *_rope_faults(contract, target_theta), *_window_faults(contract)]
     if contract["head.vocabulary_map"] == "offset":
         every.append(Fault("d2t offsets read as target ids", ("head.vocabulary_map=absolute",)))
@@ -89,7 +89,7 @@ def _chain_faults() -> list[Fault]:
     ]
 
 
-def _block_faults(contract: Contract) -> list[Fault]:
+def _block_faults(contract: Contract, masks: dict[str, int]) -> list[Fault]:
     other_slot = "predicts_next" if contract["block.first_slot"] == "unused" else "unused"
     causal = contract["attention.causal"]
     out = [
@@ -98,9 +98,7 @@ def _block_faults(contract: Contract) -> list[Fault]:
         Fault("block position +1", ("block.position_offset=1",)),
         Fault("block position -1", ("block.position_offset=-1",)),
         Fault("anchor slot embeds the mask", ("block.anchor_fill=mask",)),
-        Fault("mask id: reserved, never seen", ("block.mask_token_id=2",)),
-        Fault("mask id: end of text", ("block.mask_token_id=0",)),
-        Fault("mask id: a word piece", ("block.mask_token_id=300",)),
+        *(Fault(f"mask id: {name}", (f"block.mask_token_id={id_}",)) for name, id_ in masks.items()),
         Fault("no norm after fc", ("fusion.output_norm=false",)),
         Fault("input norm on context rows", ("fusion.input_norm_on_context=true",)),
         Fault("anchor's own features visible", ("context.end=through_anchor",)),
@@ -148,10 +146,12 @@ def _same(found: Any, value: str) -> bool:
     return "," not in value and all(str(entry).lower() == value for entry in entries)
 
 
-def _golden(pair: Path, draft: Path) -> Path:
-    """The drafter's golden proposals: its own file, or the pair's."""
-    own = draft / "golden" / "proposals.json"
-    return own if own.exists() else pair / "golden" / "proposals.json"
+def _golden(draft: Path) -> Any:
+    """The drafter's golden proposals: its own file, or the pair's; `None` if neither is there."""
+    for folder in (draft, draft.parent):
+        if (path := folder / "golden" / "proposals.json").exists():
+            return json.loads(path.read_text())
+    return None
 
 
 class Bench:
@@ -173,9 +173,11 @@ class Bench:
         for entry in entries:
             ids = tokenizer(entry["text"]).input_ids
             self.texts.append((len(ids), ids + Decoder(self.target).generate([ids], count)[0].tokens))
-        golden = json.loads(_golden(directory.parent, draft).read_text())
-        unseen = [entry["tokens"] for entry in golden["drafters"][draft.name]]
-        longest = [a for a in unseen if not any(b != a and b[: len(a)] == a for b in unseen)]
+        self.masks = MASKS[name.split("/")[0]]
+        longest = [text for _, text in self.texts]
+        if (golden := _golden(draft)) is not None:
+            unseen = [entry["tokens"] for entry in golden["drafters"][draft.name]]
+            longest = [a for a in unseen if not any(b != a and b[: len(a)] == a for b in unseen)]
         self.unseen = [(text, list(range(16, len(text), 3))) for text in longest]
         with torch.inference_mode():
             self.features = [features(self.target, text) for _, text in self.texts]
@@ -222,7 +224,7 @@ def table(bench: Bench) -> list[dict[str, Any]]:
             "anchors": len(base_proposals),
         }
     ]
-    for fault in faults(bench.contract, bench.target_theta):
+    for fault in faults(bench.contract, bench.target_theta, bench.masks):
         try:
             counts, proposals = bench.tau_by_prompt(fault), bench.proposals(fault)
         except InputError as error:
@@ -249,6 +251,12 @@ def table(bench: Bench) -> list[dict[str, Any]]:
         print(f"{bench.name}: {fault.name}: tau {rows[-1]['tau']:.2f}", file=sys.stderr)
     return rows
 
+
+MASKS = {
+    "tiny": {"reserved, never seen": 2, "end of text": 0, "a word piece": 300},
+    "smollm2": {"end of the answer": 2, "a reserved token": 16, "a word piece": 300},
+}
+"""Ids that a mask may be taken for, by pair."""
 
 T95 = 2.069
 """97.5 % quantile of Student's t with 23 degrees of freedom: the bundled pairs have 24 prompts."""
