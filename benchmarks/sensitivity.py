@@ -6,8 +6,8 @@
 
 For every fault: τ on the stated evaluation prompts, the paired mean difference to the contract with a 95 %
 interval (t over prompts), prompts lower/equal/higher, and the share of proposals that change on text that the
-drafter has not seen (golden text; without one, that of the prompts). Decoding is replayed along the plain greedy
-output (`measure.accepted_along`), which gives the rounds of the real loop.
+drafter has not seen (golden text; without one, that of the prompts). Decoding is replayed along the plain
+greedy output (`measure.accepted_along`), which gives the rounds of the real loop.
 """
 
 from __future__ import annotations
