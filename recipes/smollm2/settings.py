@@ -59,11 +59,11 @@ DRAFTERS = {
     for spec in (
         DrafterSpec(
             "dflash", "dflash", SHAPE, TAPS, (FULL, FULL), None, PROPOSALS + 1, 1,
-            cycle=10_000, cycles=1, rate=2e-3, seed=31, mask_id=MASK_ID,
+            cycle=8000, cycles=1, rate=2e-3, seed=31, mask_id=MASK_ID,
         ),
         DrafterSpec(
             "dspark", "dspark", SHAPE, TAPS, (FULL, FULL), None, PROPOSALS, 0,
-            cycle=10_000, cycles=1, rate=2e-3, seed=32, markov_rank=32, mask_id=MASK_ID,
+            cycle=8000, cycles=1, rate=2e-3, seed=32, markov_rank=32, mask_id=MASK_ID,
         ),
     )
 }  # fmt: skip
