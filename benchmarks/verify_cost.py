@@ -18,6 +18,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -191,6 +192,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    options.rows = sorted({1, *options.rows})
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     directory, _ = locate(options.target)
@@ -210,15 +212,20 @@ def main() -> int:
                 products[name][k] = cost
             print(f"{k} rows: products done", file=sys.stderr)
         del routes
-        for name in forward:
-            if name == "onnxruntime":
-                kernels = OnnxKernels(options.threads)
-                for product in target.products():
-                    product.adopt(kernels(product.weight))
-            for k in options.rows:
-                run = whole_forward(target, options.context, k)
-                forward[name][k] = timed({name: run}, options.repetitions)[name]
-            print(f"forward by {name}: done", file=sys.stderr)
+        kernels = OnnxKernels(options.threads)
+        found = {"torch": [None] * len(weights), "onnxruntime": [kernels(weight) for weight in weights]}
+        for k in options.rows:
+            one = whole_forward(target, options.context, k)
+
+            def by(name: str, one: Callable[[], object] = one) -> object:
+                for product, kernel in zip(target.products(), found[name], strict=True):
+                    product.kernel = kernel
+                return one()
+
+            runs = {name: partial(by, name) for name in found}
+            for name, cost in timed(runs, options.repetitions).items():
+                forward[name][k] = cost
+            print(f"{k} rows: forward done", file=sys.stderr)
     size = sum(w.numel() for w in weights) / 1e6
     if options.json:
         print(json.dumps({"weights": size, "products": products, "forward": forward, "checks": checks}))

@@ -20,6 +20,7 @@ from settings import DRAFTERS, EXPORTS, HERE, MAX_NEW_TOKENS
 
 PAIR = HERE.parents[1] / "src" / "truedraft" / "pairs" / "smollm2"
 OF_EACH_LIST = 12
+FILES = ("config.json", "model.safetensors")
 NOTE = (
     "12 tasks of HumanEval (MIT, OpenAI) and 12 questions of GSM8K's test split (MIT, OpenAI), evenly spaced "
     "in their lists, with the target's chat template. No drafter was trained on them."
@@ -48,6 +49,9 @@ def main() -> None:
     """Write the pair."""
     directory, _ = locate(smollm2.NAME)
     assert directory is not None
+    wanted = [EXPORTS / name / file for name in DRAFTERS for file in FILES]
+    if missing := [path for path in wanted if not path.exists()]:
+        raise SystemExit(f"{missing[0]}: not there, expected both drafters (python train.py NAME)")
     PAIR.mkdir(parents=True, exist_ok=True)
     content = {
         "schema": 1,
@@ -66,7 +70,7 @@ def main() -> None:
     (PAIR / "pair.json").write_text(json.dumps(manifest, indent=1) + "\n")
     for name in DRAFTERS:
         (PAIR / name).mkdir(exist_ok=True)
-        for file in ("config.json", "model.safetensors"):
+        for file in FILES:
             shutil.copyfile(EXPORTS / name / file, PAIR / name / file)
 
 

@@ -66,7 +66,7 @@ def lookup_records(
     for record in records:
         name = record.prompt_id
         proposed, accepted = lookup_rounds(prompts[name], outputs[name], record.K)
-        yield replace(record, arm="lookup", proposed=tuple(proposed), accepted=tuple(accepted))
+        yield replace(record, arm="lookup", proposed=tuple(proposed), accepted=tuple(accepted), nodes=())
 
 
 def row(path: Path) -> str:
@@ -74,10 +74,14 @@ def row(path: Path) -> str:
     report = json.loads(path.read_text())
     lines = enumerate((json.dumps(entry).encode() for entry in report["records"]), 1)
     records = parse_records(lines, str(path))
+    if any(record.verification != "greedy" or record.tree_budget for record in records):
+        raise SystemExit(f"{path}: found sampled output or draft trees, expected a greedy run of chains")
     category = records[0].category
     texts = (EVALUATION / f"{category}.jsonl").read_text().splitlines()
     prompts = {entry["id"]: entry["tokens"] for entry in map(json.loads, texts)}
     names = [record.prompt_id for record in records if record.accepted]
+    if len(names) < 2:
+        raise SystemExit(f"{path}: found {len(names)} prompts with a round, expected at least 2")
     drafter = Arm("drafter", records)
     lookup = Arm("lookup", lookup_records(records, report, prompts))
     cells = [
@@ -87,7 +91,7 @@ def row(path: Path) -> str:
     ]
     for arm in (drafter, lookup):
         estimate = tau_of(arm, names)
-        low, high = estimate.interval() or (float("nan"),) * 2
+        low, high = estimate.interval()
         cells.append(f"{estimate.value:.2f} [{low:.2f}, {high:.2f}]")
     difference = over_prompts(lookup, drafter, names)
     low, high = difference.interval()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from truedraft.decode import Chunk, Decoder, Generation
     from truedraft.formats import Resolution, resolve
     from truedraft.measure import Prompt, RunReport, replay, run_pair
-    from truedraft.models import Pair, load_pair
+    from truedraft.models import Pair, load_pair, use_kernels
 
 _HOMES = {
     "truedraft.contract": (
@@ -48,7 +48,7 @@ _HOMES = {
     "truedraft.decode": ("Chunk", "Decoder", "Generation"),
     "truedraft.formats": ("Resolution", "resolve"),
     "truedraft.measure": ("Prompt", "RunReport", "replay", "run_pair"),
-    "truedraft.models": ("Pair", "load_pair"),
+    "truedraft.models": ("Pair", "load_pair", "use_kernels"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -73,6 +73,7 @@ __all__ = [
     "replay",
     "resolve",
     "run_pair",
+    "use_kernels",
 ]
 
 

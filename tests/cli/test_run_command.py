@@ -70,6 +70,22 @@ def test_json(capsys, pair, prompts):
     assert [o["tokens"] for o in report["outputs"]] == [e["output"][:24] for e in expect["generate"][:2]]
 
 
+def test_kernels(capsys, pair, prompts):
+    runs = {}
+    for kernels in ("torch", "onnxruntime", "auto"):
+        code, out, _ = call(
+            capsys, pair, "--prompt-file", prompts, "--max-new-tokens", 24, "--threads", 1, "--json",
+            "--kernels", kernels,
+        )  # fmt: skip
+        assert code == 0
+        runs[kernels] = json.loads(out)
+    assert runs["torch"]["outputs"] == runs["onnxruntime"]["outputs"]
+    named = {kernels: run["versions"]["kernels"] for kernels, run in runs.items()}
+    assert named == {"torch": "torch", "onnxruntime": "onnxruntime", "auto": "torch"}
+    assert runs["onnxruntime"]["versions"]["onnxruntime"]
+    assert "onnxruntime" not in runs["torch"]["versions"]
+
+
 def test_text(capsys, pair, prompts):
     code, out, _ = call(capsys, pair, "--prompt-file", prompts, "--max-new-tokens", 12)
     assert code == 0

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
 from conftest import GOLDENS
-from truedraft import Decoder, Prompt, load_pair, resolve, run_pair
+from truedraft import Decoder, Deployment, Prompt, load_pair, resolve, run_pair
 from truedraft.cli._run_text import render
-from truedraft.decode.pass_times import PassTimes
+from truedraft.decode import PassTimes, Sampling
 from truedraft.measure import cost as module
 from truedraft.measure.cost import Cost, cost
 
@@ -24,6 +25,7 @@ def test_ratio_and_break_even():
     assert found is not None
     assert (found.plain_s, found.draft_s, found.verify_s) == pytest.approx((0.1, 0.02, 0.16))
     assert found.verify_rows == 5
+    assert found.sequences == 2
     assert found.break_even_tau == pytest.approx(1.8)
     assert found.expected_ratio(2.7) == pytest.approx(1.5)
     assert found.to_json(None)["expected_ratio"] is None
@@ -45,24 +47,49 @@ def trained():
     return load_pair(resolve(case / "target", case / "draft"))
 
 
-def test_a_decoder_counts_its_rounds_and_rows(trained):
+def test_a_decoder_counts_all_rounds_but_the_first(trained):
     decoder = Decoder(trained.target, trained.drafter, speculative_tokens=3)
     out = decoder.generate([[5, 9, 17], [2, 8]], 12)
-    rounds = sum(len(one.accepted) for one in out)
+    rounds = sum(len(one.accepted) for one in out) - 2
     assert decoder.times.rounds == rounds
     assert decoder.times.rows == 4 * rounds
+    assert decoder.times.passes == max(len(one.accepted) for one in out) - 1
     assert decoder.times.draft_s > 0
-    assert decoder.times.target_s > 0
+    assert decoder.times.verify_s > 0
+
+
+class SlowLaw(Sampling):
+    """Sampling whose laws take their time."""
+
+    def law(self, logits):
+        time.sleep(0.01 * len(logits))
+        return super().law(logits)
+
+
+def test_sampling_laws_are_part_of_verifying(trained):
+    decoder = Decoder(trained.target, trained.drafter, sampling=SlowLaw(0.5), speculative_tokens=2)
+    decoder.generate([[5, 9, 17]], 12)
+    assert decoder.times.verify_s > 0.03 * decoder.times.rounds > 0
 
 
 def test_a_run_reports_its_cost(trained):
-    report = run_pair(trained.contract, trained.target, trained.drafter, [Prompt("a", (5, 9, 17))], 12)
-    found = report.to_json()["cost"]
-    assert found["verify_rows"] == trained.drafter.proposals + 1
-    tau = report.acceptance.tau
-    assert found["expected_ratio"] * found["break_even_tau"] == pytest.approx(tau)
-    lines = render(report).splitlines()
-    assert sum(line.startswith("cost ") for line in lines) == 1
+    prompts = [Prompt("a", (5, 9, 17)), Prompt("b", (2, 8))]
+    for size in (1, 2):
+        report = run_pair(
+            trained.contract,
+            trained.target,
+            trained.drafter,
+            prompts,
+            12,
+            deployment=Deployment(batch_size=size),
+        )
+        found = report.to_json()["cost"]
+        assert found["verify_rows"] == trained.drafter.proposals + 1
+        assert found["sequences"] == size
+        tau = report.acceptance.tau
+        assert found["expected_ratio"] * found["break_even_tau"] == pytest.approx(tau)
+        (line,) = [line for line in render(report).splitlines() if line.startswith("cost ")]
+        assert ("(a sequence's share; 2.0 a pass)" in line) == (size == 2)
 
 
 def test_one_token_makes_no_round_and_no_cost(trained):

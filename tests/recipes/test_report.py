@@ -107,3 +107,12 @@ def test_a_row_of_the_table(recipe, tmp_path, monkeypatch):
     assert cells[4].startswith("2.50 [")
     assert cells[5].startswith("-0.83 [")
     assert cells[6] == "0.00"
+
+    run["records"] = run["records"][:1]
+    path.write_text(json.dumps(run))
+    with pytest.raises(SystemExit, match="found 1 prompts with a round, expected at least 2"):
+        report.row(path)
+    run["records"] = [{**record, "prompt_id": "a", "proposed": [4], "accepted": [0], "verification": "block"}]
+    path.write_text(json.dumps(run))
+    with pytest.raises(SystemExit, match="expected a greedy run of chains"):
+        report.row(path)

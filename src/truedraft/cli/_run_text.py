@@ -119,9 +119,10 @@ def cost_lines(report: RunReport) -> list[str]:
         return []
     needed, expected = cost.break_even_tau, cost.expected_ratio(tau)
     verdict = "pays" if expected > 1 else "does not pay"
+    shared = f" (a sequence's share; {cost.sequences:.1f} a pass)" if cost.sequences > 1 else ""
     return [
-        f"cost         one-row pass {1e3 * cost.plain_s:.1f} ms; draft {1e3 * cost.draft_s:.1f} ms and "
-        f"{cost.verify_rows:.1f}-row pass {1e3 * cost.verify_s:.1f} ms: {needed:.2f} one-row passes a round",
+        f"cost         one row {1e3 * cost.plain_s:.1f} ms; draft {1e3 * cost.draft_s:.1f} ms and "
+        f"{cost.verify_rows:.1f} rows {1e3 * cost.verify_s:.1f} ms: {needed:.2f} plain rounds{shared}",
         f"             tau {tau:.2f} / {needed:.2f}: {expected:.2f}x expected; speculation {verdict} here "
         f"(from tau {needed:.2f} on)",
     ]

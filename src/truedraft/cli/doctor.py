@@ -119,11 +119,13 @@ def _decoded(
 ) -> RunReport:
     """Decode the first prompts as the contract says; where it leaves axes open, as the probe found best."""
     from truedraft import measure
+    from truedraft.models.kernels import use_kernels
     from truedraft.models.load import pair_of_model
 
     open_axes = [f"{v.axis}={format_value(v.best)}" for v in report.axes if v.open]
     resolution = resolve(*names, (*overrides, *open_axes)) if open_axes else found.resolution
     pair = pair_of_model(resolution, found.model, found.tokenizer, speculative_tokens=speculative_tokens)
+    use_kernels(pair)
     with bar("decoding, plain and speculative", quiet) as step:
         return measure.run_pair(
             pair.contract,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +56,7 @@ if TYPE_CHECKING:
 @click.option(
     "--threads",
     type=click.IntRange(1, 256),
-    help="CPU threads for torch (default: torch's, 1 for a small target).",
+    help="CPU threads (default: torch's, 1 for a small target).",
 )
 @click.option(
     "--kernels",
@@ -150,7 +149,9 @@ def _versions(kernels: str) -> dict[str, str]:
         "kernels": kernels,
     }
     if kernels == "onnxruntime":
-        versions[kernels] = version(kernels)
+        import onnxruntime
+
+        versions[kernels] = onnxruntime.__version__
     return versions
 
 

@@ -5,6 +5,7 @@ from truedraft.decode.drafts import DraftLaw, Drafts, Proposal
 from truedraft.decode.feed import feed
 from truedraft.decode.generation import Chunk, Generation
 from truedraft.decode.loop import Decoder
+from truedraft.decode.pass_times import PassTimes
 from truedraft.decode.protocols import Batch, Cache, Drafter, Round, Target, TreeDrafter, ancestry
 from truedraft.decode.sampling import GREEDY, Chance, Sampling, Seeded
 from truedraft.decode.scripted import ScriptedDrafter
@@ -26,6 +27,7 @@ __all__ = [
     "Drafts",
     "Generation",
     "KVCache",
+    "PassTimes",
     "Proposal",
     "Round",
     "Sampling",

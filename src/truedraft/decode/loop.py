@@ -258,7 +258,6 @@ class Decoder:
         drafted = time.perf_counter()
         logits, taps = self.target.forward(batch, target_cache)
         inputs, choices = torch.stack([batch.tokens, logits.argmax(-1)]).tolist()
-        self.times.add(len(active), len(batch.tokens), drafted - began, time.perf_counter() - drafted)
         sound = torch.isfinite(logits.amax(-1)).tolist()
         verdicts = []
         for b, sequence in enumerate(active):
@@ -293,8 +292,11 @@ class Decoder:
                     sequence.generation.parents.append(trees[b].parents)
                 elif proposal.confidence is not None:
                     sequence.generation.confidence.append(tuple(proposal.confidence[b, : counts[b]].tolist()))
-            self._take(sequence, verdict)
             verdicts.append(verdict)
+        if all(sequence.generation.proposed for sequence in active):  # no one's first round
+            self.times.add(len(active), len(batch.tokens), drafted - began, time.perf_counter() - drafted)
+        for sequence, verdict in zip(active, verdicts, strict=True):
+            self._take(sequence, verdict)
         return verdicts
 
     def _judge_chain(

@@ -9,13 +9,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from truedraft.measure.cost import Cost
     from truedraft.measure.lossless import Lossless
     from truedraft.measure.run import Output, Prompt, RunReport, Speed, run_pair
     from truedraft.measure.teacher_forced import accepted_along, replay
 
-__all__ = ["Lossless", "Output", "Prompt", "RunReport", "Speed", "accepted_along", "replay", "run_pair"]
+__all__ = [
+    "Cost",
+    "Lossless",
+    "Output",
+    "Prompt",
+    "RunReport",
+    "Speed",
+    "accepted_along",
+    "replay",
+    "run_pair",
+]
 
 _HOMES = {
+    "truedraft.measure.cost": ("Cost",),
     "truedraft.measure.lossless": ("Lossless",),
     "truedraft.measure.run": ("Output", "Prompt", "RunReport", "Speed", "run_pair"),
     "truedraft.measure.teacher_forced": ("accepted_along", "replay"),

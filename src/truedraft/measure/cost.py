@@ -10,25 +10,27 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from truedraft.decode.pass_times import PassTimes
+from truedraft.decode import PassTimes
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Mean cost per sequence and round, in seconds of wall time, prefill and bookkeeping left out.
+    """Mean cost per sequence and round, in seconds of wall time; prefill and first rounds are left out.
 
-    `plain_s`: the target's pass over one row; `draft_s`: making the drafts; `verify_s`: the target's pass
-    over the `verify_rows` rows of a round.
+    `plain_s`: a round of plain decoding, which is a pass over one row; `draft_s`: making the drafts;
+    `verify_s`: the pass over the `verify_rows` rows of a round, and their verdict. `sequences`: how many
+    shared a plain pass on average; the cost of a pass is divided among them.
     """
 
     plain_s: float
     draft_s: float
     verify_s: float
     verify_rows: float
+    sequences: float = 1.0
 
     @property
     def break_even_tau(self) -> float:
-        """Tokens per round from which on speculation is faster: the cost of a round in one-row passes."""
+        """Tokens per round from which on speculation is faster: a round's cost in plain rounds."""
         return (self.draft_s + self.verify_s) / self.plain_s
 
     def expected_ratio(self, tau: float) -> float:
@@ -43,11 +45,12 @@ class Cost:
 
 def cost(plain: PassTimes, speculative: PassTimes) -> Cost | None:
     """From the times of both decoders; `None` where one of them has made no round."""
-    if not plain.rounds or not speculative.rounds or plain.target_s <= 0:
+    if not plain.rounds or not speculative.rounds or plain.verify_s <= 0:
         return None
     return Cost(
-        plain.target_s / plain.rounds,
+        plain.verify_s / plain.rounds,
         speculative.draft_s / speculative.rounds,
-        speculative.target_s / speculative.rounds,
+        speculative.verify_s / speculative.rounds,
         speculative.rows / speculative.rounds,
+        plain.rounds / plain.passes,
     )

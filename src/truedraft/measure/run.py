@@ -17,8 +17,7 @@ from truedraft.contract import (
     Deployment,
     acceptance,
 )
-from truedraft.decode import GREEDY, Decoder, Drafter, Generation, Sampling, Seeded, Target
-from truedraft.decode.pass_times import PassTimes
+from truedraft.decode import GREEDY, Decoder, Drafter, Generation, PassTimes, Sampling, Seeded, Target
 from truedraft.measure.cost import Cost, cost
 from truedraft.measure.lossless import Lossless, Method, Tie, compare
 from truedraft.measure.ties import is_sampling_tie, is_tie

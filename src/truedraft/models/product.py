@@ -40,15 +40,23 @@ class Product:
         return out if self.bias is None else out + self.bias
 
     def adopt(self, kernel: Kernel) -> None:
-        """Compute with a kernel from now on. Raises `InputError` if it does not compute this product."""
+        """Compute with a kernel from now on; it stands for the weight's values of now.
+
+        Raises `InputError` if it does not compute this product, or not each row on its own.
+        """
         wave = torch.arange(3 * self.weight.shape[1], dtype=self.weight.dtype, device=self.weight.device)
         rows = (wave * 0.7 + 0.3).sin().view(3, -1)
         found, wanted = kernel(rows), F.linear(rows, self.weight)
-        largest = max(float(wanted.abs().max()), 1e-6)
-        error = float((found - wanted).abs().max()) / largest if found.shape == wanted.shape else torch.inf
-        if not error <= LARGEST_ERROR:  # NaN too
+        largest = float(wanted.abs().max()) if wanted.numel() else 0.0
+        error = float((found - wanted).abs().max()) if found.shape == wanted.shape else torch.inf
+        if not error <= LARGEST_ERROR * largest:  # NaN too
             raise InputError(
-                f"kernel of a weight {tuple(self.weight.shape)}: found an error of {error:.1e}, "
-                f"expected at most {LARGEST_ERROR:.0e} of torch's own product"
+                f"kernel of a weight {tuple(self.weight.shape)}: found an error of {error:.1e} in outputs of "
+                f"{largest:.1e}, expected at most {LARGEST_ERROR:.0e} of that"
+            )
+        if not torch.equal(kernel(rows[:1]), found[:1]):
+            raise InputError(
+                f"kernel of a weight {tuple(self.weight.shape)}: found another result for a row by itself, "
+                "expected the same as among others"
             )
         self.kernel = kernel

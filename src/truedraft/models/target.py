@@ -95,7 +95,9 @@ class HFTarget(HFTables):
         self._caught: dict[int, Tensor] = {}
         for tap in self._tapped:
             self._hook(tap)
-        self._head_product = Product(model.lm_head.weight.detach(), detached(model.lm_head.bias))
+        self._head_product: Product | None = None
+        if type(model.lm_head) is nn.Linear:  # a wrapped or adapted head does more than multiply
+            self._head_product = Product(model.lm_head.weight.detach(), detached(model.lm_head.bias))
         self._dense: DenseForward | None = None
         self._dense = self._dense_or_none() if fused else None
 
@@ -106,7 +108,8 @@ class HFTarget(HFTables):
 
     def products(self) -> tuple[Product, ...]:
         """The products that a kernel may compute; none if the module's own forward runs."""
-        return () if self._dense is None else (*self._dense.products(), self._head_product)
+        head = () if self._head_product is None else (self._head_product,)
+        return () if self._dense is None else (*self._dense.products(), *head)
 
     def _hook(self, tap: int) -> None:
         def keep(_module: nn.Module, _inputs: Any, output: Any) -> None:
@@ -126,7 +129,8 @@ class HFTarget(HFTables):
         forward = self._module_forward if self._dense is None else self._dense_forward
         hidden, seen = forward(batch, attention)
         rows = hidden if batch.logit_rows is None else hidden[batch.logit_rows]
-        logits = self._head_product(rows)
+        head = self._head_product
+        logits: Tensor = self.model.lm_head(rows) if head is None else head(rows)
         features = [seen[tap] for tap in self.taps]
         return logits.float(), torch.cat(features, -1) if features else hidden[:, :0]
 
