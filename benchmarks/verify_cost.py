@@ -118,6 +118,7 @@ def _int4_session(weight: np.ndarray[Any, Any]) -> Any:
     model.ir_version = 8
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
+    options.use_per_session_threads = torch.get_num_threads() == 1  # else the pool of `OnnxKernels`
     return onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )

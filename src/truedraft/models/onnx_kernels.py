@@ -38,8 +38,8 @@ class OnnxKernels:
         if threads > 1 and cls.pool is None:
             onnxruntime.set_global_thread_pool_sizes(threads, 1)
             cls.pool = threads
-        if threads > 1 and cls.pool != threads:
-            raise InputError(f"threads: found {threads}, expected {cls.pool} as before in this process, or 1")
+        if cls.pool not in (None, threads):  # ONNX Runtime knows no way back, not even to one thread
+            raise InputError(f"threads: found {threads}, expected {cls.pool} as before in this process")
 
     def _options(self) -> Any:
         options = onnxruntime.SessionOptions()
