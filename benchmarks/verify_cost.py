@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from truedraft.decode.protocols import Batch
 from truedraft.formats import locate
 from truedraft.models.load_target import load_target_model
-from truedraft.models.onnx_kernels import OnnxKernels
+from truedraft.models.onnx_kernels import IR_VERSION, OPSET, OnnxKernels
 from truedraft.models.target import HFTarget
 
 Route = Callable[[list[Tensor]], list[Tensor]]
@@ -52,7 +52,7 @@ def transposed(weights: Sequence[Tensor]) -> Route:
 
 def packed(weights: Sequence[Tensor]) -> Route:
     """ONNX Runtime, fp32 (`--kernels onnxruntime`)."""
-    kernels = [OnnxKernels(torch.get_num_threads())(w) for w in weights]
+    kernels = list(map(OnnxKernels(torch.get_num_threads()), weights))
     return lambda xs: [kernel(x) for kernel, x in zip(kernels, xs, strict=True)]
 
 
@@ -113,9 +113,9 @@ def _int4_session(weight: np.ndarray[Any, Any]) -> Any:
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["rows", outputs])],
         [numpy_helper.from_array(array, name) for name, array in tensors.items()],
     )
-    domains = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    domains = [helper.make_opsetid("", OPSET), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, opset_imports=domains)
-    model.ir_version = 8
+    model.ir_version = IR_VERSION
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.use_per_session_threads = torch.get_num_threads() == 1  # else the pool of `OnnxKernels`
@@ -213,8 +213,8 @@ def main() -> int:
                 products[name][k] = cost
             print(f"{k} rows: products done", file=sys.stderr)
         del routes
-        kernels = OnnxKernels(options.threads)
-        found = {"torch": [None] * len(weights), "onnxruntime": [kernels(weight) for weight in weights]}
+        packed_weights = list(map(OnnxKernels(options.threads), weights))
+        found = {"torch": [None] * len(weights), "onnxruntime": packed_weights}
         for k in options.rows:
             one = whole_forward(target, options.context, k)
 

@@ -22,16 +22,10 @@ from truedraft.contract import AcceptanceRecord
 from truedraft.stats.arms import Arm
 from truedraft.stats.tau import over_prompts, tau_of
 
+from drafters.repetition import repetition
 from settings import EVALUATION
 
 LONGEST_NGRAM = 3
-REPEATED = 4
-
-
-def repetition(tokens: Sequence[int]) -> float:
-    """Share of an output's 4-grams that occurred before in it."""
-    grams = [tuple(tokens[i : i + REPEATED]) for i in range(len(tokens) - REPEATED + 1)]
-    return 1 - len(set(grams)) / len(grams) if grams else 0.0
 
 
 def lookup_rounds(prompt: Sequence[int], output: Sequence[int], drafts: int) -> tuple[list[int], list[int]]:

@@ -11,9 +11,9 @@ import torch
 from confidence import Pairs, calibration, held_out_pairs
 from corpus import UNSEEN, documents, load_tokenizer
 from drafters.drafting import confidence_logits, propose
+from drafters.repetition import repetition
 from drafters.stack import Drafter, Target
 from export import load_drafter, load_target
-from prompts import repetition
 from settings import EOS_ID, MAX_NEW_TOKENS, PAIR
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from corpus import CORPUS, documents, load_tokenizer
+from drafters.repetition import repetition
 from export import load_target
 from settings import EOS_ID, MAX_NEW_TOKENS, PAIR
 
@@ -21,12 +22,6 @@ NOTE = (
     "target's greedy continuation is the corpus text word for word, every top1-top2 logit gap "
     "is above 0.1 and at most 35 % of its 4-grams repeat. Chosen without looking at any drafter."
 )
-
-
-def repetition(ids: list[int]) -> float:
-    """Return the share of 4-grams that occurred before in ids."""
-    grams = [tuple(ids[i : i + 4]) for i in range(len(ids) - 3)]
-    return 1 - len(set(grams)) / len(grams) if grams else 0.0
 
 
 def candidates(ending: bool, chance: random.Random) -> Iterator[tuple[int, list[int], list[int]]]:

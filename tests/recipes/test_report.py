@@ -73,7 +73,7 @@ def test_lookup_along_an_output_has_the_rounds_of_the_real_loop(recipe, length, 
 
 
 def test_repetition(recipe):
-    repetition = recipe("report").repetition
+    repetition = recipe("drafters.repetition").repetition
     assert repetition([1, 2, 3]) == 0
     assert repetition([1, 2, 3, 4, 5]) == 0
     assert repetition([1, 2, 3, 4] * 3) == pytest.approx(1 - 4 / 9)

@@ -239,6 +239,7 @@ class Decoder:
         self, active: list[_Sequence], target_cache: Cache, draft_cache: Cache | None
     ) -> list[Verdict]:
         began = time.perf_counter()
+        settled = all(sequence.generation.proposed for sequence in active)  # no one's first round
         rounds = [sequence.round for sequence in active if sequence.round is not None]
         if self.drafter is not None and draft_cache is not None and self.drafter.needs_anchor_features:
             rounds = self._with_anchor_rows(active, rounds, target_cache, draft_cache)
@@ -292,11 +293,10 @@ class Decoder:
                     sequence.generation.parents.append(trees[b].parents)
                 elif proposal.confidence is not None:
                     sequence.generation.confidence.append(tuple(proposal.confidence[b, : counts[b]].tolist()))
-            verdicts.append(verdict)
-        if all(sequence.generation.proposed for sequence in active):  # no one's first round
-            self.times.add(len(active), len(batch.tokens), drafted - began, time.perf_counter() - drafted)
-        for sequence, verdict in zip(active, verdicts, strict=True):
             self._take(sequence, verdict)
+            verdicts.append(verdict)
+        if settled:
+            self.times.add(len(active), len(batch.tokens), drafted - began, time.perf_counter() - drafted)
         return verdicts
 
     def _judge_chain(
