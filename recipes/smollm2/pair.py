@@ -37,8 +37,7 @@ def prompts(tokenizer: Any) -> list[dict[str, str]]:
     out = []
     for entries in lists().values():
         for name, text in spaced(entries, OF_EACH_LIST):
-            message = [{"role": "user", "content": text}]
-            chat = tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False)
+            chat = smollm2.chat_text(tokenizer, text)
             if tokenizer(chat).input_ids != smollm2.chat_ids(tokenizer, text):
                 raise ValueError(f"{name}: the chat's text gives other ids than the chat")
             out.append({"id": name, "text": chat})

@@ -22,8 +22,12 @@ def load(taps: tuple[int, ...]) -> tuple[HFTarget, Any]:
     return HFTarget(model, taps), load_tokenizer(directory)
 
 
-def chat_ids(tokenizer: Any, text: str) -> list[int]:
-    """Token ids of one user message with the chat template, up to where the answer begins."""
+def chat_text(tokenizer: Any, text: str) -> str:
+    """One user message with the chat template, up to where the answer begins."""
     message = [{"role": "user", "content": text}]
-    encoded = tokenizer.apply_chat_template(message, add_generation_prompt=True, return_dict=True)
-    return [int(token) for token in encoded["input_ids"]]
+    return str(tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False))
+
+
+def chat_ids(tokenizer: Any, text: str) -> list[int]:
+    """Token ids of `chat_text`, whose special tokens are all its own."""
+    return [int(token) for token in tokenizer(chat_text(tokenizer, text), add_special_tokens=False).input_ids]

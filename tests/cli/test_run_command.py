@@ -14,6 +14,9 @@ from safetensors.torch import load_file, save_file
 
 from conftest import GOLDENS
 from truedraft.cli import main
+from truedraft.cli._prompts import gather
+from truedraft.contract import InputError
+from truedraft.formats import evaluation_prompts
 
 CASE = GOLDENS / "dflash_trained"
 
@@ -465,3 +468,12 @@ def bundled(capsys, name, *more):
     code = main(["run", name, *map(str, more)])
     out, err = capsys.readouterr()
     return code, out, err
+
+
+def test_a_bundled_drafter_brings_its_prompts_to_another_copy_of_the_target():
+    expected = evaluation_prompts("tiny")
+    for target, draft in (("tiny", None), ("copy/of/target", "tiny/dspark"), ("tiny/dflash", "own/drafter")):
+        assert gather((), None, target, draft) == expected
+    assert gather(("x",), None, "tiny", "tiny/dspark")[0] == [{"id": "prompt0", "text": "x"}]
+    with pytest.raises(InputError, match="found no prompt"):
+        gather((), None, "copy/of/target", "own/drafter")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from smollm2_model import directory, greedy, reference
 from truedraft.decode import Decoder
 from truedraft.fetch import SOURCES, read_record
-from truedraft.formats import locate
 from truedraft.models.load import load_tokenizer
 from truedraft.models.load_target import load_target_model
 from truedraft.models.target import HFTarget
@@ -28,20 +27,6 @@ QUESTIONS = (
 NEW_TOKENS = 48
 
 
-def directory() -> Path:
-    found, _ = locate("smollm2")
-    assert found is not None
-    return found
-
-
-@cache
-def reference() -> Any:
-    """transformers' own model with its own attention."""
-    from transformers import AutoModelForCausalLM
-
-    return AutoModelForCausalLM.from_pretrained(directory(), dtype=torch.float32).eval()
-
-
 @cache
 def tokenizer() -> Any:
     return load_tokenizer(directory())
@@ -55,11 +40,7 @@ def prompt(question: str) -> list[int]:
 
 @cache
 def plain(question: str) -> tuple[int, ...]:
-    ids = torch.tensor([prompt(question)])
-    out = reference().generate(
-        ids, attention_mask=torch.ones_like(ids), max_new_tokens=NEW_TOKENS, do_sample=False
-    )
-    return tuple(out[0, ids.shape[1] :].tolist())
+    return tuple(greedy(prompt(question), NEW_TOKENS))
 
 
 @cache

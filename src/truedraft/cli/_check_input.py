@@ -48,7 +48,7 @@ def boot_lines(path: Path) -> tuple[BootLine, ...]:
 
 def prompt_texts(path: Path) -> tuple[str, ...]:
     """The texts of a prompt file, checked as `run` checks them; token ids in brackets where it has ids."""
-    entries, _ = gather("", (), path)
+    entries, _ = gather((), path)
     return tuple(_prompt(entry) for entry in entries)
 
 

@@ -46,7 +46,7 @@ def setup_of(target: str, draft: str | None, given: Mapping[str, Any], quiet: bo
     contract = pair.contract
     if contract.family not in METHODS:
         raise InputError(f"a {contract.family} drafter, expected one of {', '.join(METHODS)}")
-    entries, stated_tokens = gather(target, given["texts"], given["prompt_file"])
+    entries, stated_tokens = gather(given["texts"], given["prompt_file"], target, draft)
     tokens = given["max_new_tokens"] or stated_tokens
     measured = given["measured"]
     return Setup(

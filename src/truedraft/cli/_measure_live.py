@@ -27,7 +27,7 @@ def measure_server(
     if prompts is None:
         raise InputError("found --server without --prompts, expected a prompt file")
     address = Address.parse(server, key=_key(live.pop("api_key_env")))
-    asks = [ask_of(entry, live["api"]) for entry in gather("", (), prompts)[0]]
+    asks = [ask_of(entry, live["api"]) for entry in gather((), prompts)[0]]
     model = live.pop("model") or model_of(address)
     settings = Settings(model=model, **live)
     total, done = len(asks) * (2 if settings.repeat_prefix else 1), [0]

@@ -60,7 +60,7 @@ def material(
         raise InputError(
             f"--k {speculative_tokens}: a {family} drafter makes its whole block, expected no --k"
         )
-    entries, stated_tokens = gather(target, texts, prompt_file)
+    entries, stated_tokens = gather(texts, prompt_file, target, draft)
     with engine_imports():
         from truedraft.models.load import load_model, load_tokenizer
 

@@ -20,10 +20,13 @@ WHERE = " where"
 """Key of an entry under which its file and line are kept; no JSON of ours has it."""
 
 
-def gather(target: str, texts: Sequence[str], file: Path | None) -> tuple[list[dict[str, Any]], int]:
+def gather(
+    texts: Sequence[str], file: Path | None, target: str = "", draft: str | None = None
+) -> tuple[list[dict[str, Any]], int]:
     """Prompt entries (`id` and `text` or `tokens`) and the default number of new tokens.
 
-    `--prompt` and `--prompt-file` come first; a bundled pair without either has its stated prompts.
+    `--prompt` and `--prompt-file` come first; a bundled pair, named as target or drafter, without either
+    has its stated prompts.
     """
     entries: list[dict[str, Any]] = [{"id": f"prompt{i}", "text": text} for i, text in enumerate(texts)]
     if file is not None:
@@ -32,9 +35,10 @@ def gather(target: str, texts: Sequence[str], file: Path | None) -> tuple[list[d
         return entries, DEFAULT_NEW_TOKENS
     if file is not None:
         raise InputError(f"{file}: found no prompt, expected at least one")
-    if target.split("/")[0] in bundled_pairs():
-        stated, count = evaluation_prompts(target)
-        return list(stated), count
+    for name in (target, draft or ""):
+        if name.split("/")[0] in bundled_pairs():
+            stated, count = evaluation_prompts(name)
+            return list(stated), count
     raise InputError("found no prompt, expected --prompt TEXT or --prompt-file FILE")
 
 

@@ -106,7 +106,7 @@ def command(
     resolution = resolve(target, draft, overrides)
     if measured is not None:
         resolution = resolve(target, draft, overrides, read_measured(measured, resolution.contract))
-    entries, stated_tokens = gather(target, texts, prompt_file)
+    entries, stated_tokens = gather(texts, prompt_file, target, draft)
     if records is not None:
         check_records(records, prompt_file)
     pair, used = _load(resolution, speculative_tokens, threads, kernels, quiet)

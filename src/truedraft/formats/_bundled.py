@@ -24,7 +24,7 @@ def locate(name: str | Path) -> Located:
     Raises `InputError` if `name` is none of these, or a target that is not fetched yet.
     """
     if isinstance(name, str) and (bundled := _bundled(name)) is not None:
-        return bundled
+        return _target_directory(name.partition("/")[0]), bundled
     if name in FETCHABLE:
         return fetched_directory(str(name)), None
     path = Path(name)
@@ -47,13 +47,19 @@ def locate_pair(target: str | Path, draft: str | Path | None) -> tuple[Path, Pat
     """Directories of target and drafter; without `draft` it is the bundled pair's or inside the target."""
     target_directory, own_drafter = locate(target)
     if draft is not None:
-        first, second = locate(draft)
-        own_drafter = second or first
+        own_drafter = _locate_drafter(draft)
     if own_drafter is None and target_directory is not None and _has_drafter(target_directory):
         own_drafter = target_directory
     if target_directory is None or own_drafter is None:
         raise InputError(f"{target}: no drafter inside this target, expected a DRAFT directory or name")
     return target_directory, own_drafter
+
+
+def _locate_drafter(name: str | Path) -> Path | None:
+    """The directory of a drafter; that of a bundled pair needs no target (another copy may be at hand)."""
+    if isinstance(name, str) and (bundled := _bundled(name)) is not None:
+        return bundled
+    return locate(name)[0]
 
 
 def _has_drafter(directory: Path) -> bool:
@@ -90,7 +96,8 @@ def evaluation_prompts(name: str) -> tuple[list[dict[str, str]], int]:
     return out, count
 
 
-def _bundled(name: str) -> Located | None:
+def _bundled(name: str) -> Path | None:
+    """The drafter's directory if a bundled pair is meant."""
     if os.path.isabs(name) or name.startswith("."):
         return None
     pair, _, drafter = name.rstrip("/").partition("/")
@@ -104,11 +111,12 @@ def _bundled(name: str) -> Located | None:
     if drafter not in drafters:
         expected = ", ".join(drafters)
         raise InputError(f"{name}: pair {pair} has no drafter {drafter!r}, expected one of {expected}")
-    return _target_directory(pair, manifest), PAIRS / pair / drafter
+    return PAIRS / pair / drafter
 
 
-def _target_directory(pair: str, manifest: dict[str, Any]) -> Path:
-    """The target that ships with the pair, or the fetched one that its manifest names."""
+def _target_directory(pair: str) -> Path:
+    """The target that ships with a bundled pair, or the fetched one that its manifest names."""
+    manifest = _manifest(pair)
     if "fetched_target" not in manifest:
         return PAIRS / pair / "target"
     return fetched_directory(_text(manifest, "fetched_target", pair))
