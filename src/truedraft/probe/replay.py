@@ -95,8 +95,7 @@ class _Forced(Drafts):
         index = truth if self._index is None else self._index[truth.clamp(min=0)]
         missing = (index < 0) | (truth < 0)
         place = index.clamp(min=0)[:, None]
-        laws = [(logits / t).log_softmax(-1).gather(1, place)[:, 0] for t in TEMPERATURES]
-        log_q = torch.stack(laws, -1).masked_fill(missing[:, None], FLOOR)
+        log_q = _log_laws(logits, place).masked_fill(missing[:, None], FLOOR)
         self._log_q.append(log_q.nan_to_num(FLOOR).clamp(min=FLOOR))
         self._hits.append((logits.argmax(-1) == index) & ~missing)
 
@@ -104,6 +103,20 @@ class _Forced(Drafts):
     def scores(self) -> Scores:
         """What was kept, slot by slot."""
         return Scores(torch.stack(self._hits, 1).cpu().numpy(), torch.stack(self._log_q, 1).cpu().numpy())
+
+
+def _log_laws(logits: Tensor, place: Tensor) -> Tensor:
+    """Log-probability [B, temperatures] of the ids `place` [B, 1] under logits [B, V] at every temperature.
+
+    As `log_softmax`, which would write all of it out once per temperature; over large vocabularies that takes
+    as long as the head.
+    """
+    below = logits - logits.amax(-1, keepdim=True)
+    own, powers, out = below.gather(1, place), torch.empty_like(below), []
+    for temperature in TEMPERATURES:
+        torch.mul(below, 1 / temperature, out=powers).exp_()
+        out.append(own / temperature - powers.sum(-1, keepdim=True).log())
+    return torch.cat(out, -1)
 
 
 @dataclass(frozen=True)
@@ -181,7 +194,8 @@ def _together(drafter: Any, cache: Any, contexts: Sequence[Round], memory: int) 
     longest = max(contexts, key=lambda turn: turn.anchor_position)
     row = cache.keys(longest.sequence)[:, :, :1]
     context = 2 * row.numel() * row.element_size() * longest.anchor_position
-    logits = 4 * drafter.proposals * drafter.contract["head.vocabulary"] * len(TEMPERATURES)
+    tables = drafter.proposals + 3  # logits of all slots; of one, with its Markov bias and in _log_laws
+    logits = 4 * tables * drafter.contract["head.vocabulary"]
     return int(min(max(memory // (context + logits), 1), ANCHORS_TOGETHER))
 
 
