@@ -6,8 +6,8 @@
 
 For every fault: τ on the stated evaluation prompts, the paired mean difference to the contract with a 95 %
 interval (t over prompts), prompts lower/equal/higher, and the share of proposals that change on text that the
-drafter has not seen (golden text; without one, that of the prompts). Decoding is replayed along the plain
-greedy output (`measure.accepted_along`), which gives the rounds of the real loop.
+drafter has not seen (golden text; without one, the prompts' continuations). Decoding is replayed along the
+plain greedy output (`measure.accepted_along`), which gives the rounds of the real loop.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from faults import LastRowMissing, RowsUnwritten, with_cache
-from truedraft import Contract, Decoder, InputError, replay, resolve
+from truedraft import Contract, Decoder, InputError, Pair, replay, resolve, use_kernels
 from truedraft.contract import CHAIN_FAMILIES
 from truedraft.formats import evaluation_prompts, locate
 from truedraft.measure import accepted_along
@@ -167,18 +167,17 @@ class Bench:
         model = load_target_model(directory, dtype=torch.float32, device="cpu")
         self.target_theta = float(model.config.rope_parameters["rope_theta"])
         self.target = HFTarget(model, self.layers)
-        tokenizer = load_tokenizer(directory)
+        self.tokenizer = load_tokenizer(directory)
         entries, count = evaluation_prompts(name)
-        self.texts: list[tuple[int, list[int]]] = []
-        for entry in entries:
-            ids = tokenizer(entry["text"]).input_ids
-            self.texts.append((len(ids), ids + Decoder(self.target).generate([ids], count)[0].tokens))
+        prompts = [self.tokenizer(entry["text"]).input_ids for entry in entries]
+        outputs = Decoder(self.target).generate(prompts, count)
+        self.texts = [(len(ids), ids + run.tokens) for ids, run in zip(prompts, outputs, strict=True)]
         self.masks = MASKS[name.split("/")[0]]
-        longest = [text for _, text in self.texts]
+        longest = self.texts
         if (golden := _golden(draft)) is not None:
             unseen = [entry["tokens"] for entry in golden["drafters"][draft.name]]
-            longest = [a for a in unseen if not any(b != a and b[: len(a)] == a for b in unseen)]
-        self.unseen = [(text, list(range(16, len(text), 3))) for text in longest]
+            longest = [(16, a) for a in unseen if not any(b != a and b[: len(a)] == a for b in unseen)]
+        self.unseen = [(text, list(range(start, len(text), 3))) for start, text in longest]
         with torch.inference_mode():
             self.features = [features(self.target, text) for _, text in self.texts]
             self.unseen_features = [features(self.target, text) for text, _ in self.unseen]
@@ -188,6 +187,7 @@ class Bench:
         resolution = resolve(self.name, overrides=fault.overrides if fault else ())
         weights = load_tensors(resolution.tensors, dtype=torch.float32, device="cpu")
         drafter = make_drafter(resolution.contract, weights, self.target.embedding, self.target.head)
+        use_kernels(Pair(resolution.contract, self.target, drafter, self.tokenizer))
         if fault is not None and fault.cache is not None:
             drafter = with_cache(drafter, fault.cache)
         hidden = self.contract.target.hidden_size
