@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -41,11 +42,12 @@ def decoder_config(
 
 
 def write_directory(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> None:
-    """Write config.json and, in fp16, model.safetensors."""
+    """Write config.json and, in its `dtype`, model.safetensors."""
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(dict(sorted(config.items())), indent=2)
     (folder / "config.json").write_text(text + "\n")
-    half = {name: tensor.detach().half().clone() for name, tensor in weights.items()}
+    dtype = getattr(torch, config["dtype"])
+    rounded = {name: tensor.detach().to(dtype).clone() for name, tensor in weights.items()}
     path = folder / "model.safetensors"
-    save_file(half, str(path), metadata={"format": "pt"})
+    save_file(rounded, str(path), metadata={"format": "pt"})
     path.chmod(0o644)

@@ -35,30 +35,34 @@ class Function:
     summary: str
 
 
-def functions(wheels: Path) -> list[Function]:
-    """All fitting functions of the standard library and of the wheels in a folder, sorted by origin."""
+def functions(wheels: Path, *, methods: bool = False) -> list[Function]:
+    """All fitting functions of the standard library and of the wheels in a folder, sorted by origin.
+
+    `methods`: those of classes too.
+    """
     found: list[Function] = []
     library = Path(get_path("stdlib"))
     for path in sorted(library.rglob("*.py")):
         relative = path.relative_to(library).as_posix()
         if not SKIPPED.search(relative):
-            found += _of_source(f"stdlib:{relative}", path.read_text(errors="replace"))
+            found += _of_source(f"stdlib:{relative}", path.read_text(errors="replace"), methods)
     for folder, (package, version, _) in WHEELS.items():
         (wheel,) = wheels.glob(f"{package.replace('-', '_')}-{version}-*.whl")
         with zipfile.ZipFile(wheel) as archive:
             for name in sorted(archive.namelist()):
                 if name.startswith(f"{folder}/") and name.endswith(".py") and not SKIPPED.search(name):
-                    found += _of_source(f"{package}:{name}", archive.read(name).decode())
+                    found += _of_source(f"{package}:{name}", archive.read(name).decode(), methods)
     return found
 
 
-def _of_source(origin: str, source: str) -> Iterator[Function]:
+def _of_source(origin: str, source: str, methods: bool = False) -> Iterator[Function]:
     try:
         tree = ast.parse(source)
     except SyntaxError:
         return
     lines = source.splitlines()
-    for node in tree.body:
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)] if methods else []
+    for node in [*tree.body, *(inner for one in classes for inner in one.body)]:
         if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
             continue
         text = ast.get_docstring(node)

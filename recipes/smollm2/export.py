@@ -13,14 +13,17 @@ from drafters.stack import Drafter
 from settings import EOS_ID, TARGET_LAYERS, VOCAB_SIZE
 
 POSITIONS = 8192
+DTYPE = "bfloat16"
+"""As the target's makers publish it: its features may be too large for fp16."""
 FC_GAIN = 64.0
-"""A norm follows fc, so its size is free: this keeps the smallest weights out of fp16's subnormals."""
+"""A norm follows fc, so its size is free; this brings its weights near those of the other layers."""
 
 
 def drafter_config(spec: DrafterSpec) -> dict[str, Any]:
     """config.json: z-lab's layout for DFlash, that of speculators for DSpark."""
     decoder = {
         **decoder_config(spec.shape, "DFlashDraftModel", VOCAB_SIZE, EOS_ID, POSITIONS),
+        "dtype": DTYPE,
         "layer_types": list(spec.layer_types),
         "max_window_layers": spec.shape.layers,
         "rope_parameters": {"rope_theta": spec.shape.theta, "rope_type": "default"},
@@ -43,7 +46,7 @@ def drafter_config(spec: DrafterSpec) -> dict[str, Any]:
         "block_size": spec.width,
         "confidence_head_with_markov": True,
         "draft_vocab_size": VOCAB_SIZE,
-        "dtype": "float16",
+        "dtype": DTYPE,
         "enable_confidence_head": True,
         "markov_head_type": "vanilla",
         "markov_rank": spec.markov_rank,

@@ -1,7 +1,8 @@
-"""Answer the training prompts with the target and keep its features: python generate.py [COUNT].
+"""Answer the training prompts with the target and keep its features: python generate.py [COUNT [PART/PARTS]].
 
 Continues where it stopped: prompts that are in a shard already are passed over. COUNT: how many prompts of
-the list to answer in all (default: the whole list).
+the list to answer in all (default: the whole list). PART/PARTS (1/2 and 2/2): every second prompt, so that
+two processes share the work.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from settings import (
 from shards import shard_names, write_shard
 
 
-def open_prompts(tokenizer: Any, count: int | None) -> Iterator[tuple[str, list[int]]]:
-    """The first `count` prompts of the list that have no answer yet and are not too long."""
+def open_prompts(tokenizer: Any, mine: slice) -> Iterator[tuple[str, list[int]]]:
+    """The prompts of this part of the list that have no answer yet and are not too long."""
     done = set(shard_names(SHARDS))
-    for line in PROMPTS.read_text().splitlines()[:count]:
+    for line in PROMPTS.read_text().splitlines()[mine]:
         entry = json.loads(line)
         if entry["id"] not in done:
             ids = smollm2.chat_ids(tokenizer, entry["text"])
@@ -40,10 +41,13 @@ def open_prompts(tokenizer: Any, count: int | None) -> Iterator[tuple[str, list[
 def main() -> None:
     """Decode until the list is done; print one line per shard."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else None
+    part, parts = map(int, sys.argv[2].split("/")) if len(sys.argv) > 2 else (1, 1)
     target, tokenizer = smollm2.load(CAPTURED)
     started, tokens = time.monotonic(), 0
     finished = []
-    responses = greedy(target, open_prompts(tokenizer, count), SEQUENCES, MAX_NEW_TOKENS)
+    responses = greedy(
+        target, open_prompts(tokenizer, slice(part - 1, count, parts)), SEQUENCES, MAX_NEW_TOKENS
+    )
     for response in responses:
         finished.append(response)
         tokens += len(response.tokens)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from drafters.shapes import FULL, DrafterSpec, Shape
@@ -13,9 +14,32 @@ WHEELS = WORK / "wheels"
 PROMPTS = WORK / "prompts.jsonl"
 SHARDS = WORK / "responses"
 
-PROMPT_SEED = 1
-PROMPT_COUNT = 6000
-SHARES = {"word_problem": 0.38, "code": 0.22, "docstring": 0.15, "general": 0.25}
+
+@dataclass(frozen=True)
+class PromptList:
+    """A part of the prompts: their numbers from `first` on, a seed, and the share of every kind.
+
+    `wide`: with the texts that the first list did not have (methods of classes, more word problems).
+    """
+
+    first: int
+    count: int
+    seed: int
+    shares: dict[str, float]
+    wide: bool = False
+
+
+PROMPT_LISTS = (
+    PromptList(0, 1800, 1, {"word_problem": 0.38, "code": 0.22, "docstring": 0.15, "general": 0.25}),
+    PromptList(
+        10_000,
+        6000,
+        2,
+        {"task": 0.35, "docstring": 0.20, "function": 0.05, "word_problem": 0.22, "general": 0.18},
+        wide=True,
+    ),
+)
+"""The second list has what drafters trained on the first one did badly on: texts without a template."""
 LONGEST_PROMPT = 320
 """Tokens of a prompt with its chat template."""
 
@@ -59,11 +83,11 @@ DRAFTERS = {
     for spec in (
         DrafterSpec(
             "dflash", "dflash", SHAPE, TAPS, (FULL, FULL), None, PROPOSALS + 1, 1,
-            cycle=8000, cycles=1, rate=2e-3, seed=31, mask_id=MASK_ID,
+            cycle=8000, cycles=2, rate=2e-3, seed=31, mask_id=MASK_ID,
         ),
         DrafterSpec(
             "dspark", "dspark", SHAPE, TAPS, (FULL, FULL), None, PROPOSALS, 0,
-            cycle=8000, cycles=1, rate=2e-3, seed=32, markov_rank=32, mask_id=MASK_ID,
+            cycle=8000, cycles=2, rate=2e-3, seed=32, markov_rank=32, mask_id=MASK_ID,
         ),
     )
 }  # fmt: skip

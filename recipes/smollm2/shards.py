@@ -18,10 +18,11 @@ from decoding import Response
 def write_shard(folder: Path, responses: list[Response]) -> Path:
     """Write one file: `ids`, `prompt_lengths`, `lengths` (prompt and answer), `features`.
 
-    `features` [rows, taps * hidden] has one row per sequence less than ids. The header holds the names.
+    `features` [rows, taps * hidden] has one row per sequence less than ids. The header holds the names, the
+    file has the first of them: processes that answer different prompts do not meet.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{len(list(folder.glob('*.safetensors'))):04d}.safetensors"
+    path = folder / f"{min(response.id for response in responses)}.safetensors"
     tensors = {
         "ids": torch.tensor([i for r in responses for i in (*r.prompt, *r.tokens)], dtype=torch.int32),
         "prompt_lengths": torch.tensor([len(r.prompt) for r in responses]),

@@ -1,6 +1,6 @@
 """Texts of arithmetic word problems, written for this recipe; `word_problems.py` fills them in.
 
-{A}, {B}: names; {he}, {his}, {him} and {He} follow {A}. {x} to {w}: numbers, by the range beside the text
+{A}, {B}: names; {he}, {his}, {him}, {He} and {His} follow {A}. {x} to {w}: numbers, by the range beside the text
 ("x:2-9"); {thing}, {thing2}: plural things; {place}, {day}: as they say.
 """
 

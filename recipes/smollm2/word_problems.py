@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from word_problem_texts import DAYS, ENDINGS, NAMES, PLACES, TEMPLATES, THINGS
 
 _PRONOUNS = {
-    "he": {"he": "he", "He": "He", "his": "his", "him": "him"},
-    "she": {"he": "she", "He": "She", "his": "her", "him": "her"},
+    "he": {"he": "he", "He": "He", "his": "his", "His": "His", "him": "him"},
+    "she": {"he": "she", "He": "She", "his": "her", "His": "Her", "him": "her"},
 }
 _SENTENCES = (
     "{A} starts with {x} {thing}.",
@@ -27,14 +28,14 @@ _QUESTIONS = (
 )
 
 
-def word_problem(chance: random.Random) -> str:
-    """One problem: mostly a written text, in one of four a made-up sequence of events."""
+def word_problem(chance: random.Random, templates: Sequence[tuple[str, str]] = TEMPLATES) -> str:
+    """One problem: mostly one of the written texts, in one of four a made-up sequence of events."""
     if chance.random() < 0.25:
         events = [_SENTENCES[0], *chance.sample(_SENTENCES[1:], chance.randint(2, 4))]
         text = " ".join(_filled(event, "x:4-60 y:2-9", chance) for event in events)
         text += " " + _filled(chance.choice(_QUESTIONS), "", chance)
         return _named(text, chance) + chance.choice(ENDINGS)
-    ranges, text = chance.choice(TEMPLATES)
+    ranges, text = chance.choice(templates)
     return _named(_filled(text, ranges, chance), chance) + chance.choice(ENDINGS)
 
 
