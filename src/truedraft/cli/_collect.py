@@ -25,7 +25,7 @@ from truedraft.cli._pair import local_pair
 from truedraft.contract import InputError
 from truedraft.diagnose import catalogue
 from truedraft.diagnose.case import Case
-from truedraft.formats import bundled_pairs
+from truedraft.formats import is_bundled
 from truedraft.formats.engines import find_engines
 
 SCHEMA = 1
@@ -48,13 +48,9 @@ class Wanted:
         """Files and directories that are read, as typed; no bundled pairs."""
         given = self.given
         named = [given.prompts, given.probe_file, *given.logs]
-        places = [name for name in (given.target, given.draft) if name and not _is_bundled(name)]
+        places = [name for name in (given.target, given.draft) if name and not is_bundled(name)]
         files = [*self.sources, *given.references, *given.named_arms.values(), *places]
         return tuple(dict.fromkeys([*(str(p) for p in named if p is not None), *files]))
-
-
-def _is_bundled(name: str) -> bool:
-    return name.split("/")[0] in bundled_pairs()
 
 
 def collected(wanted: Wanted) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from truedraft.contract import InputError
-from truedraft.formats import bundled_pairs
+from truedraft.formats import is_bundled
 
 if TYPE_CHECKING:
     from truedraft.formats.hub import HubId
@@ -36,7 +36,7 @@ def _is_hub_id(name: str) -> bool:
     """Bundled pairs and directories come first, as without the network."""
     from truedraft.formats.hub import hub_id
 
-    return hub_id(name) is not None and name.split("/")[0] not in bundled_pairs() and not os.path.exists(name)
+    return hub_id(name) is not None and not is_bundled(name) and not os.path.exists(name)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truedraft.contract import InputError, TargetSpec
-from truedraft.formats import bundled_pairs, evaluation_prompts
+from truedraft.formats import evaluation_prompts, is_bundled
 
 if TYPE_CHECKING:
     from truedraft.measure import Prompt
@@ -36,7 +36,7 @@ def gather(
     if file is not None:
         raise InputError(f"{file}: found no prompt, expected at least one")
     for name in (target, draft or ""):
-        if name.split("/")[0] in bundled_pairs():
+        if is_bundled(name):
             stated, count = evaluation_prompts(name)
             return list(stated), count
     raise InputError("found no prompt, expected --prompt TEXT or --prompt-file FILE")

@@ -3,7 +3,7 @@
 Reads configs and the headers of tensor files; never weights, and never with torch.
 """
 
-from truedraft.formats._bundled import bundled_pairs, evaluation_prompts, locate
+from truedraft.formats._bundled import bundled_pairs, evaluation_prompts, is_bundled, locate
 from truedraft.formats._checkpoint import Checkpoint
 from truedraft.formats._fetched import CACHE_VARIABLE, FETCHABLE, cache_directory
 from truedraft.formats._json import load_object
@@ -27,6 +27,7 @@ __all__ = [
     "expected",
     "find_tensors",
     "inspect",
+    "is_bundled",
     "is_quantised",
     "load_object",
     "locate",

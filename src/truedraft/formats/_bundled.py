@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ def locate(name: str | Path) -> Located:
     Raises `InputError` if `name` is none of these, or a target that is not fetched yet.
     """
     if isinstance(name, str) and (bundled := _bundled(name)) is not None:
-        return _target_directory(name.partition("/")[0]), bundled
+        return bundled.target_directory(), bundled.drafter
     if name in FETCHABLE:
         return fetched_directory(str(name)), None
     path = Path(name)
@@ -58,7 +59,7 @@ def locate_pair(target: str | Path, draft: str | Path | None) -> tuple[Path, Pat
 def _locate_drafter(name: str | Path) -> Path | None:
     """The directory of a drafter; that of a bundled pair needs no target (another copy may be at hand)."""
     if isinstance(name, str) and (bundled := _bundled(name)) is not None:
-        return bundled
+        return bundled.drafter
     return locate(name)[0]
 
 
@@ -72,14 +73,19 @@ def bundled_pairs() -> tuple[str, ...]:
     return tuple(sorted(path.parent.name for path in PAIRS.glob("*/pair.json")))
 
 
+def is_bundled(name: str) -> bool:
+    """Whether a name means a bundled pair (`tiny`, `tiny/dspark`), if perhaps a drafter that it lacks."""
+    return name.split("/")[0] in bundled_pairs()
+
+
 def evaluation_prompts(name: str) -> tuple[list[dict[str, str]], int]:
     """The stated evaluation prompts (`id`, `text`) of a bundled pair, and how many tokens to generate.
 
     Raises `InputError` if `name` is no bundled pair or its prompt file is not as documented.
     """
-    pair = name.split("/")[0]
-    if pair not in bundled_pairs():
+    if not is_bundled(name):
         raise InputError(f"{name}: not a bundled pair, so it has no evaluation prompts")
+    pair = name.split("/")[0]
     file = PAIRS / pair / _text(_manifest(pair), "prompts", pair)
     data = load_object(file)
     prompts, count = data.get("prompts"), data.get("max_new_tokens")
@@ -96,8 +102,22 @@ def evaluation_prompts(name: str) -> tuple[list[dict[str, str]], int]:
     return out, count
 
 
-def _bundled(name: str) -> Path | None:
-    """The drafter's directory if a bundled pair is meant."""
+@dataclass(frozen=True)
+class _Bundled:
+    """A bundled pair's name, its manifest, and the directory of the drafter that is meant."""
+
+    pair: str
+    manifest: dict[str, Any]
+    drafter: Path
+
+    def target_directory(self) -> Path:
+        """The target that ships with the pair, or the fetched one that its manifest names."""
+        if "fetched_target" not in self.manifest:
+            return PAIRS / self.pair / "target"
+        return fetched_directory(_text(self.manifest, "fetched_target", self.pair))
+
+
+def _bundled(name: str) -> _Bundled | None:
     if os.path.isabs(name) or name.startswith("."):
         return None
     pair, _, drafter = name.rstrip("/").partition("/")
@@ -111,15 +131,7 @@ def _bundled(name: str) -> Path | None:
     if drafter not in drafters:
         expected = ", ".join(drafters)
         raise InputError(f"{name}: pair {pair} has no drafter {drafter!r}, expected one of {expected}")
-    return PAIRS / pair / drafter
-
-
-def _target_directory(pair: str) -> Path:
-    """The target that ships with a bundled pair, or the fetched one that its manifest names."""
-    manifest = _manifest(pair)
-    if "fetched_target" not in manifest:
-        return PAIRS / pair / "target"
-    return fetched_directory(_text(manifest, "fetched_target", pair))
+    return _Bundled(pair, manifest, PAIRS / pair / drafter)
 
 
 def _manifest(pair: str) -> dict[str, Any]:
