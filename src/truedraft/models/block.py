@@ -9,8 +9,9 @@ a Markov head and rates them with a confidence head. Everything in which checkpo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import partial
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import torch
 from torch import Tensor
@@ -26,6 +27,7 @@ from truedraft.models.branching import branchings
 from truedraft.models.embedding import Embedding
 from truedraft.models.packed_attention import attend
 from truedraft.models.product import Product
+from truedraft.models.readout import Readout
 from truedraft.models.support import refuse_unsupported
 from truedraft.models.visibility import block_visibility
 
@@ -83,6 +85,17 @@ class BlockDrafter:
     def target_ids(self) -> Tensor | None:
         """Target id of each draft id, int64 [draft ids]; `None` where they are the same."""
         return self.readout.target_ids
+
+    @property
+    def head(self) -> Readout:
+        """The output head."""
+        return self.readout
+
+    def narrowed(self, rows: Tensor) -> Self:
+        """The same drafter over some of its draft ids, int64 [n]; everything else is shared."""
+        twin = copy(self)
+        twin.readout = self.readout.narrowed(rows)
+        return twin
 
     def propose_tree(self, rounds: Sequence[Round], cache: KVCache, budget: int, depth: int) -> Proposal:
         """Take in the rounds' context rows, run their blocks, grow a tree of `budget` prefixes each."""

@@ -16,8 +16,10 @@ norm(x) (`chain.feedback`). Everything in which checkpoints differ is an axis.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -150,6 +152,12 @@ class ChainDrafter:
     def target_ids(self) -> Tensor | None:
         """Target id of each draft id, int64 [draft ids]; `None` where they are the same."""
         return self.head.target_ids
+
+    def narrowed(self, rows: Tensor) -> Self:
+        """The same drafter over some of its draft ids, int64 [n]; everything else is shared."""
+        twin = copy(self)
+        twin.head = self.head.narrowed(rows)
+        return twin
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits over the draft vocabulary [..., draft ids] of rows' outputs [..., H]."""

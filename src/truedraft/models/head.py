@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -34,10 +36,22 @@ class Head:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits [..., draft ids] of hidden states [..., H], in fp32."""
-        logits = self.product(hidden).float()
+        return self.scaled(self.product(hidden))
+
+    def scaled(self, products: Tensor) -> Tensor:
+        """Logits [..., draft ids], in fp32, from the weight's products with hidden states."""
+        logits = products.float()
         if self._multiplier != 1.0:
             logits = logits * self._multiplier
         return softcapped(logits, self._softcap)
+
+    def narrowed(self, rows: Tensor) -> Self:
+        """The same head over some of its draft ids, int64 [n]; `target_ids` then says which they are."""
+        twin = copy(self)
+        twin.weight = self.weight[rows]
+        twin.product = Product(twin.weight)
+        twin.target_ids = rows if self.target_ids is None else self.target_ids[rows]
+        return twin
 
 
 def softcapped(logits: Tensor, cap: float | None) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -67,8 +68,17 @@ class Readout(Head):
         """One slot's logits [B, draft ids] after the Markov head, and its next state."""
         assert self.markov is not None
         bias, state = self.markov.bias(previous, hidden, state)
-        logits = base + bias
-        return softcapped(logits, self.late_softcap), state
+        return self.biased(base, bias), state
+
+    def biased(self, base: Tensor, bias: Tensor) -> Tensor:
+        """Logits [..., draft ids] from those of `logits` and the Markov head's bias."""
+        return softcapped(base + bias, self.late_softcap)
+
+    def narrowed(self, rows: Tensor) -> Self:
+        """As `Head.narrowed`, the Markov head's bias as well."""
+        twin = super().narrowed(rows)
+        twin.markov = None if self.markov is None else self.markov.narrowed(rows)
+        return twin
 
     def confidence_logits(self, slots: Tensor, previous: Tensor) -> Tensor:
         """Confidence before the sigmoid [B, γ], from hidden [B, γ, H] and previous tokens [B, γ]."""

@@ -12,10 +12,13 @@ e = W1[previous token] [r], h = the slot's hidden state [d], s = recurrent state
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from truedraft.models.product import Product
 
 GATE = ("markov_head.gate_proj.weight", "markov_head.gate_proj.bias")
 JOINT = ("markov_head.joint_proj.weight", "markov_head.joint_proj.bias")
@@ -27,7 +30,7 @@ class MarkovHead:
     def __init__(self, kind: str, weights: Mapping[str, Tensor]) -> None:
         self.kind = kind
         self.embedding = weights["markov_head.markov_w1.weight"]  # [V, r]
-        self.output = weights["markov_head.markov_w2.weight"]  # [V, r]
+        self.output = Product(weights["markov_head.markov_w2.weight"])  # [V, r]
         self.rank = self.embedding.shape[1]
         names = {"gated": GATE, "rnn": JOINT}.get(kind)
         self._weight: Tensor | None = weights[names[0]] if names else None
@@ -51,4 +54,10 @@ class MarkovHead:
             keep = torch.sigmoid(gate)
             state = keep * state + (1 - keep) * torch.tanh(candidate)
             embedded = torch.tanh(out)
-        return F.linear(embedded, self.output), state
+        return self.output(embedded), state
+
+    def narrowed(self, rows: Tensor) -> MarkovHead:
+        """The same head with the bias of some draft ids, int64 [n], only."""
+        twin = copy(self)
+        twin.output = Product(self.output.weight[rows])
+        return twin

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from truedraft.decode import Drafts, Round
+from truedraft.probe.narrow import NarrowDrafter
 
 FLOOR = -20.0
 """Log-probability below which slots count alike: a token that the draft vocabulary lacks has none at all."""
@@ -44,8 +45,8 @@ class Text:
 class Scores:
     """What a drafter thinks of the true tokens at A anchors.
 
-    `hits` bool [A, γ]: the draft is the true token. `log_q` float32 [A, γ, temperatures]: the log-probability
-    of the true token, at least `FLOOR`.
+    `hits` bool [A, γ]: the draft is the true token; behind the first miss of a narrow head, the best of its
+    ids is. `log_q` float32 [A, γ, temperatures]: the log-probability of the true token, at least `FLOOR`.
     """
 
     hits: NDArray[np.bool_]
@@ -100,9 +101,13 @@ class _Forced(Drafts):
         self._hits.append((logits.argmax(-1) == index) & ~missing)
 
     @property
-    def scores(self) -> Scores:
-        """What was kept, slot by slot."""
-        return Scores(torch.stack(self._hits, 1).cpu().numpy(), torch.stack(self._log_q, 1).cpu().numpy())
+    def hits(self) -> Tensor:
+        """Whether the draft would have been the true token, bool [B, γ]."""
+        return torch.stack(self._hits, 1)
+
+    def scores(self, hits: Tensor) -> Scores:
+        """What was kept, slot by slot, with these hits."""
+        return Scores(hits.cpu().numpy(), torch.stack(self._log_q, 1).cpu().numpy())
 
 
 def _log_laws(logits: Tensor, place: Tensor) -> Tensor:
@@ -135,17 +140,21 @@ ANCHORS_TOGETHER = 64
 MEMORY = 2**28
 
 
-def score(drafter: Any, tasks: Sequence[Task], memory: int = MEMORY) -> list[Scores]:
+def score(
+    drafter: Any, tasks: Sequence[Task], memory: int = MEMORY, ids: Tensor | None = None
+) -> list[Scores]:
     """Scores of each task, with the true context rows before every anchor.
 
     `memory`: bytes that the anchors of one pass may take, each with a copy of its context rows and with its
     logits; one anchor always runs. Slots behind a text's end count as misses: compare those that
-    `Text.anchors` allows.
+    `Text.anchors` allows. `ids`: target ids, int64, all of the tasks' among them, that a draft is known to be
+    one of; log-probabilities are given that, acceptance is as without.
     """
     out: list[Scores] = []
     with torch.inference_mode():
+        narrow = None if ids is None else NarrowDrafter(drafter, ids.to(drafter.device))
         for group in _groups(tasks):
-            out += _scored(drafter, group, memory)
+            out += _scored(drafter, narrow, group, memory)
     return out
 
 
@@ -163,7 +172,8 @@ def _groups(tasks: Sequence[Task]) -> Iterator[list[Task]]:
         yield group
 
 
-def _scored(drafter: Any, group: Sequence[Task], memory: int) -> list[Scores]:
+def _scored(whole: Any, narrow: NarrowDrafter | None, group: Sequence[Task], memory: int) -> list[Scores]:
+    drafter = whole if narrow is None else narrow.drafter
     cache = drafter.new_cache()
     ahead = int(drafter.needs_anchor_features)
     contexts, forks, truth = [], [], []
@@ -185,7 +195,8 @@ def _scored(drafter: Any, group: Sequence[Task], memory: int) -> list[Scores]:
         drafter.draft(rounds, cache, forced)
         for turn in rounds:
             cache.close(turn.sequence)
-        parts.append(forced.scores)
+        hits = forced.hits if narrow is None else narrow.checked(forced.hits, wanted, memory)
+        parts.append(forced.scores(hits))
     return _split(joined(parts), [len(task.anchors) for task in group])
 
 
@@ -195,7 +206,7 @@ def _together(drafter: Any, cache: Any, contexts: Sequence[Round], memory: int) 
     row = cache.keys(longest.sequence)[:, :, :1]
     context = 2 * row.numel() * row.element_size() * longest.anchor_position
     tables = drafter.proposals + 3  # logits of all slots; of one, with its Markov bias and in _log_laws
-    logits = 4 * tables * drafter.contract["head.vocabulary"]
+    logits = 4 * tables * len(drafter.head.weight)
     return int(min(max(memory // (context + logits), 1), ANCHORS_TOGETHER))
 
 

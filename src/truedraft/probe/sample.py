@@ -15,6 +15,7 @@ from truedraft.decode import Decoder, feed
 from truedraft.models import HFTarget
 from truedraft.probe.evidence import PromptScores
 from truedraft.probe.features import FeatureStore
+from truedraft.probe.narrow import few_ids
 from truedraft.probe.replay import MEMORY, Task, Text, score
 from truedraft.probe.wiring import Wired
 
@@ -173,11 +174,12 @@ class Sample:
     def scores(self, wired: Wired) -> PromptScores:
         """One pass of a drafter over all chosen anchors: scores by prompt."""
         begin = time.perf_counter()
+        ids = few_ids([text.tokens for text in self.texts], len(self.target.head))
         tasks = []
         for index, anchors in self.chosen:
             taps = self.store.get(self._place(index), wired.taps).to(self.target.device)
             tasks.append(Task(self.texts[index], anchors, taps))
-        out = score(wired.drafter, tasks, self.memory)
+        out = score(wired.drafter, tasks, self.memory, ids)
         self.seconds.drafter += time.perf_counter() - begin
         self.seconds.passes += 1
         self.seconds.anchors += sum(len(anchors) for _, anchors in self.chosen)
